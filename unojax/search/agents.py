@@ -1,10 +1,10 @@
-"""Searches as agents: a belief over the hidden hand, and rollouts from there at each decision with a choice.
+"""Searches as agents: a belief over the hidden hand, and rollouts from it at each decision with a choice.
 
     mc:rollouts=1000,belief=particles        flat Monte Carlo (`unojax.search.monte_carlo`)
     mc:rollouts=100,leaf=pretrained          the same, with the network's values of the plays
     tree:simulations=1000                    tree search (`unojax.search.tree`)
 
-`monte_carlo` and `tree` put a `SearchAgent` together from keywords, the keys of these specs.
+`monte_carlo` and `tree` make a `SearchAgent` from keywords, the keys of these specs.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ if TYPE_CHECKING:
 
 _MOST_LANES: Final = {"cpu": 2048, "gpu": 2**16}
 _LANES_PER_DECISION: Final = 256
-"""Rollouts in progress at a time: on CPU their tables stay in a core's second-level cache; few for few decisions, since the last
-rollouts leave most lanes idle."""
+"""Rollouts in progress at a time. On a CPU their tables fit in a core's second-level cache; few decisions need few lanes, because
+the last rollouts leave most of them idle.
+"""
 _LEAST_PER_ROUND: Final = 8
-"""Samples of a round, from which an error is estimated, if plays may be given up."""
+"""Samples of a round, from which an error is estimated, if plays may be pruned."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +55,14 @@ class Search:
     """Values the plays of decisions by rollouts. Static. `stop` and `discount` are those of `monte_carlo`.
 
     Attributes:
-        policies: followed in the rollouts: one by both players, or two, by the searching player and by the other one; with types,
+        policies: Rollout policies: one for both players, or two, for the searching player and the other one; with types,
             those that `Rollouts.types` name.
-        num_samples: rollouts, or simulations, of each play.
-        tree: chooses for the searching player after its first play; None: its policy does.
-        leaf: None: only the results of games count.
-        counts_points: returns are points under `Rules.points`; False: they are those of wins and losses under any rules, as they
-            always are with a leaf, since a network's values are.
-        types: of the other player, which then is of each sample's type in the rollouts.
+        num_samples: Rollouts, or simulations, of each play.
+        tree: Guide that chooses for the searching player after its first play; None: its policy does.
+        leaf: Network leaf; None: only the results of games count.
+        counts_points: Whether returns are points under `Rules.points`. False: wins and losses under any rules, as always
+            with a leaf, because a network's values are.
+        types: Types of the other player, which follows each sample's type in the rollouts.
     """
 
     policies: tuple[PackedPolicy, ...]
@@ -89,10 +90,10 @@ class Search:
     def estimate(
         self, keys: Array, observations: Observation, hands: Hands, legal: Array, num_steps: Array | None = None
     ) -> Estimate:
-        """Search D decisions: `flat_monte_carlo` with samples of `hands` [D, N], which the opponents may hold.
+        """Search D decisions: `flat_monte_carlo` with samples from `hands` [D, N], the opponents' possible hands.
 
         Raises:
-            ValueError: the observations are of other rules, or the hands come without the types that the rollouts need.
+            ValueError: If the observations are of other rules, or the hands lack the types that the rollouts need.
         """
         agreed_rules(observations.rules, self.rules)
         if self.types and hands.log_joint is None:
@@ -114,9 +115,9 @@ class Remembered(NamedTuple):
     """Memory of a search.
 
     Attributes:
-        belief: the updater's.
-        num_steps: int32[] steps since it began. In mid-game it can't know those before, so it takes the game for that much longer
-            before it is truncated.
+        belief: Belief of the updater.
+        num_steps: int32[] steps since the memory began. A memory begun in mid-game lacks the earlier steps, so it truncates the
+            game that much later.
     """
 
     belief: Any
@@ -128,10 +129,10 @@ class SearchAgent:
     """Searches its decisions, and does nothing in forced positions. Static; see `monte_carlo` and `tree`.
 
     Attributes:
-        name: the shortest spec of it.
-        updater: of the belief over the opponent's hand.
-        search: values the plays.
-        keep: as in `monte_carlo`.
+        name: Shortest spec of the agent.
+        updater: Updater of the belief over the opponent's hand.
+        search: Search that values the plays.
+        keep: As in `monte_carlo`.
     """
 
     name: str
@@ -161,7 +162,7 @@ class SearchAgent:
 
     @property
     def prior_rollouts(self) -> float:
-        """Rollouts that a network's own value of each play counts as in an estimate; 0 where none is averaged in."""
+        """Number of rollouts that a network's value of each play counts as in an estimate; 0 without a network."""
         return 0.0 if self.search.leaf is None else self.search.leaf.weight
 
     @property
@@ -174,28 +175,28 @@ class SearchAgent:
         key = "rollouts" if self.search.tree is None else "simulations"
         _check_budget(key, budget, self.search.stop)
         name = self.name
-        # A name of one's own says nothing of the budget.
+        # A custom name does not contain the budget.
         with suppress(ValueError):
             settings, entry = settings_of(name), name.partition(":")[0]
             name = format_spec(entry, factory_of(entry), settings | {key: budget}) if key in settings else name
         return replace(self, name=name, search=replace(self.search, num_samples=budget))
 
     def counting_wins(self) -> SearchAgent:
-        """Let the search estimate wins and not points, so that its values are twice the win probability less one."""
+        """Let the search estimate wins instead of points, so that its values are twice the win probability less one."""
         if not self.rules.points:
             return self
         return replace(self, search=replace(self.search, counts_points=False))
 
     @property
     def says_wins(self) -> bool:
-        """Estimates tell win probabilities (`Estimate.win`): no penalties, no leaf with discounted values."""
+        """Whether estimates include win probabilities (`Estimate.win`): no penalties, no leaf with discounted values."""
         return not self.rules.step_penalty and (self.search.leaf is None or self.search.discount == 1)
 
     def judging_wins(self) -> SearchAgent:
-        """Do the same for a player who wants to know how likely plays are to win.
+        """Return `counting_wins`, checked for a person who asks for win probabilities.
 
         Raises:
-            ValueError: If the agent looks at the hidden hand, or its estimates tell no win probabilities.
+            ValueError: If the agent sees the hidden hand, or its estimates include no win probabilities.
         """
         if isinstance(self.updater, Oracle):
             raise ValueError(f"agent {self.name!r}: belief=truth needs the hidden hand; choose belief=particles or belief=unseen")
@@ -226,11 +227,11 @@ class SearchAgent:
         return memory._replace(belief=self.updater.see(state, jnp.asarray(player)))
 
     def hands(self, key: Array, memory: Remembered, observation: Observation) -> Hands:
-        """Hands that the opponent may hold, unbatched. Consumes `key`."""
+        """Possible hands of the opponent, unbatched. Consumes `key`."""
         return self.updater.hands(key, memory.belief, observation)
 
     def act(self, key: Array, memory: Remembered, observation: Observation, legal_mask: Array) -> Array:
-        """Choose the play with the highest estimate, with the benefit of the doubt for the rollout policy's own."""
+        """Choose the play with the highest estimate, or the rollout policy's own unless the gain is significant (`keep`)."""
         estimate, legal = self.think(key, memory, observation, legal_mask)
         only = jnp.argmax(legal_mask).astype(jnp.int32)
         return jnp.where(legal.any(), choose(estimate, legal, self.keep), only)
@@ -239,10 +240,10 @@ class SearchAgent:
         """Search one decision. Under `vmap` all decisions are searched together.
 
         Returns:
-            The estimates, and bool[60] (or more, `Rules.num_choices`) what they are of: nothing if there is no choice.
+            The estimates, and the estimated actions, bool[60] (or more, `Rules.num_choices`): none if there is no choice.
         """
         if self.updater.on_host:
-            # A program takes the hands, but not the belief that they come from.
+            # The compiled search receives the hands without the belief that they come from.
             key, key_hands = jax.random.split(key)
             hands = self.hands(key_hands, memory, observation)
             return _search(key, hands, memory.num_steps, observation, legal_mask, agent=self)
@@ -292,35 +293,36 @@ def monte_carlo(
     stop: float = 0.0,
     rules: Rules = Rules(),
 ) -> SearchAgent:
-    """Play legal cards out against hands that the opponent may hold (flat Monte Carlo).
+    """Play legal cards out against possible hands of the opponent (flat Monte Carlo).
 
-    Where drawing, passing or a challenge is a choice, it is tried as plays are; in the rollouts the policies that are not uniform
-    draw only if they can't play. Under `Rules.points` values are points, but with a leaf they are those of wins and losses.
+    If drawing, passing or a challenge is optional, the search tries it like a play. In the rollouts, policies other than
+    `uniform` draw only if they cannot play. Under `Rules.points` values are points, but with a leaf they are those of wins and
+    losses.
 
     Args:
         belief: "particles", the particle filter; "bootstrap", the plain one, for comparison; "closed", the closed form; "ages",
-            bounds of each colour; "unseen", any of the cards not seen; "truth", the hand itself, which only
+            colour-count bounds; "unseen", uniform over unseen cards; "truth", the hand itself, which only
             `unojax.agents.reveal` shows.
-        model: how the particle filter takes the opponent to choose, see `parse_opponent`; with several types, those of "minimax",
-            it finds out, and goes on with what it found in the next game of a match.
-        particles: hands that the filter is made of, or that are drawn from a belief without particles.
-        policy: what the searching player follows in the rollouts, the name of a packed policy.
-        opponent: what the other player follows in the rollouts; None: what its type does, if the model has several and the belief
-            finds out (a sample is a hand and a type, drawn together), else the same policy.
-        keep: another play must be better than the policy's own by so many standard errors. (At 1000 rollouts, over 512 decisions,
+        model: Opponent model of the particle filter, see `parse_opponent`. With several types, such as those of "minimax", the
+            filter infers the type, and carries the posterior over to the next game of a match.
+        particles: Number of particles, or of hands drawn from a belief without particles.
+        policy: Rollout policy of the searching player, the name of a packed policy.
+        opponent: Rollout policy of the other player. None: that of its type if the model has several types that the belief
+            infers (each sample draws a hand and a type together), else the same policy.
+        keep: Standard errors by which another play must beat the policy's own. (At 1000 rollouts, over 512 decisions,
             0.25 gained as much over the policy as 0 and changed fewer plays; 1 gained 7 % less.)
-        discount: gamma, in (0, 1]: factor on returns for each transition after the first, one action of either player each,
-            forced ones and draws too. Win probabilities are not discounted.
+        discount: Factor gamma in (0, 1] on returns for each transition after the first, including forced actions and draws.
+            Win probabilities are not discounted.
         leaf: "pretrained", "heuristic" (`unojax.value.heuristic`) or the file of a network: its value of each play, from the
             belief, is averaged with the results of the rollouts. None: only those count.
-        weight: rollouts that this value counts as. (At 100 rollouts 100 was better than 300 and 1000.)
-        rollouts: games played out for each legal play.
-        stop: give a play up once it is so many standard errors below the best one; 0: never.
-        rules: of the game.
+        weight: Rollouts that this value counts as. (At 100 rollouts 100 was better than 300 and 1000.)
+        rollouts: Games played out for each legal play.
+        stop: Standard errors below the best play at which a play is pruned; 0: never.
+        rules: Rules of the game.
 
     Raises:
-        ValueError: an argument is out of range, there is no such policy, model or network, or a leaf comes with what its values
-            know nothing of: another discount, or rules that truncate games or take off penalties.
+        ValueError: If an argument is out of range, there is no such policy, model or network, or the leaf's values do not cover
+            the settings: another discount, or rules that truncate games or have step penalties.
     """
     given = locals()
     return _put_together("mc", monte_carlo, given, num_samples=rollouts)
@@ -347,15 +349,15 @@ def tree(
     """Search a tree of plays and observations over the belief, see `unojax.search.tree`.
 
     Args:
-        simulations: games simulated for each legal play.
-        selection: rule by which a node of the tree chooses a play: "puct", whose prior favours the policy's own play, or
+        simulations: Games simulated for each legal play.
+        selection: Rule by which a node of the tree chooses a play: "puct", whose prior favours the policy's own play, or
             "ucb1", which tries each play once and then adds c sqrt(ln N / N(a)) to its mean return.
-        exploration: constant c of the selection rule; None: 0.25 with "puct", 0.5 with "ucb1".
-        nodes: capacity of the tree of one decision.
+        exploration: Constant c of the selection rule; None: 0.25 with "puct", 0.5 with "ucb1".
+        nodes: Capacity of the tree of one decision.
         belief, model, particles, policy, opponent, keep, discount, leaf, weight, stop, rules: as in `monte_carlo`.
 
     Raises:
-        ValueError: as `monte_carlo` does.
+        ValueError: As in `monte_carlo`.
     """
     given = locals()
     if selection not in EXPLORATION:
@@ -396,15 +398,15 @@ def _put_together(
 
 
 def styles(policy: PackedPolicy, opponent: Opponent | None) -> tuple[tuple[PackedPolicy, ...], tuple[Style, ...]]:
-    """List the policies of a search's player and of the types of the other one, each once, and what the types do with them.
+    """List the distinct policies of a search's player and of the other one's types, and each type's style.
 
-    An opponent that is not of several types follows the player's policy.
+    An opponent without types follows the player's policy.
     """
     if not isinstance(opponent, Family):
         return (policy,), ()
     models = [cast(PolicyOpponent, model) for model in opponent.models]
     policies = tuple(dict.fromkeys([policy, *(model.policy for model in models)]))
-    # Whoever makes any legal play does not tremble, and saves the work of it.
+    # A uniform player needs no tremble, and skipping it saves work.
     trembles = (0.0 if model.policy == greedy else model.tremble for model in models)
     return policies, tuple(Style(policies.index(model.policy), tremble) for model, tremble in zip(models, trembles, strict=True))
 

@@ -1,7 +1,7 @@
-"""Flat Monte Carlo over a belief: every legal play is followed to the end of many sampled games, and the best on average wins.
+"""Flat Monte Carlo over a belief: play many sampled games to the end after every legal play; the best mean wins.
 
-Sample s of a decision is one hand that the opponent may hold, drawn from the belief, and one stream of random words; all plays
-are tried on the same samples (common random numbers), so their differences are far less noisy than their values.
+Sample s of a decision is one possible hand of the opponent, drawn from the belief, and one stream of random words. All plays
+use the same samples (common random numbers), so their differences are far less noisy than their values.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from unojax.observation import Observation, determinize_packed
 from unojax.search.rollouts import Arms, Rollouts, Starts, list_arms, play_out
 
 ROUNDS: Final = 4
-"""Looks at the estimates on the way, if a search may stop early."""
+"""Checks of the estimates along the way, if a search may stop early."""
 
 
 class Estimate(NamedTuple):
-    """Estimates of a search for each play of one decision; other choices are on a par with plays where rules leave them.
+    """Per-action estimates for one decision. If drawing, passing or challenging is optional, those actions have entries too.
 
     Attributes:
         value: float32[60], or more (`Rules.num_choices`): mean return of the player to move, twice the win probability less one,
-            in [-1, 1], if nothing is discounted, steps have no penalty and points do not count. 0 for plays that were not tried.
+            in [-1, 1], without discount, step penalties and points. 0 for plays that were not tried.
         gain: float32[60], value less that of the base play; 0 for plays that were not tried.
-        value_error, gain_error: float32[60], their standard errors. That of the gain is smaller, since all plays share samples.
+        value_error, gain_error: float32[60], their standard errors. That of the gain is smaller, because all plays share samples.
         num_samples: int32[60], rollouts or simulations of each play.
         base: int32[] the play that the others are compared with: the rollout policy's own choice.
         win, win_error: float32[60] share of the rollouts won, a drawn game counting half, and its standard error. They are not
-            discounted. Under step penalties, and where points of 0 are counted, they mean nothing.
+            discounted. They are meaningless under step penalties, or if points of 0 count.
     """
 
     value: Array
@@ -54,13 +54,13 @@ class Estimate(NamedTuple):
 def choose(estimate: Estimate, legal: Array | np.ndarray, keep: float) -> Array:
     """Choose the play of highest value if its gain exceeds `keep` standard errors, else the base play: int32[].
 
-    With few rollouts the best of several noisy values is often not the best play, and the base play a good one.
+    With few rollouts the best of several noisy values is often not the best play, and the base play is a good one.
 
-    `legal` is bool[60], or as long as the estimates; `keep` = 0 always takes the highest value. What is NumPy's stays
-    NumPy's.
+    `legal` is bool[60], or as long as the estimates; `keep` = 0 always takes the highest value. NumPy input gives NumPy
+    output.
     """
     numpy = estimate.value.__array_namespace__()
-    # A play that was given up has lost, whatever its few samples say.
+    # A pruned play has lost, whatever its few samples say.
     ran_to_the_end = legal & (estimate.num_samples == estimate.num_samples.max())
     best = numpy.where(ran_to_the_end, estimate.gain, -np.inf).argmax().astype(np.int32)
     is_better = estimate.gain[best] > keep * estimate.gain_error[best]
@@ -70,16 +70,16 @@ def choose(estimate: Estimate, legal: Array | np.ndarray, keep: float) -> Array:
 def average(estimate: Estimate, values: Array, legal: Array, weight: float) -> Estimate:
     """Average estimates with a value function's, each of whose values counts as `weight` rollouts.
 
-    Knowledge of other origin as a number of imagined results is the prior of Gelly and Silver (2007, section 6). Standard errors
+    A prior in the form of imagined results follows Gelly and Silver (2007, section 6). Standard errors
     remain those of the rollouts, in the average; the error of the value function is not known here.
 
     Args:
-        estimate: [D].
+        estimate: [D] estimates.
         values: float32[D, 60] in [-1, 1], of the legal plays.
         legal: bool[D, 60].
-        weight: rollouts.
+        weight: Number of rollouts.
     """
-    # Of a row that is left out the base may be no choice at all.
+    # In a row that is left out, the base may be no choice at all.
     at_base = jnp.take_along_axis(values, jnp.minimum(estimate.base, values.shape[1] - 1)[:, None], axis=1)
     num_samples = estimate.num_samples.astype(jnp.float32)
     share = num_samples / jnp.maximum(num_samples + jnp.float32(weight), 1.0)
@@ -98,10 +98,10 @@ def average(estimate: Estimate, values: Array, legal: Array, weight: float) -> E
 
 
 class Samples(NamedTuple):
-    """What the samples of a decision suppose.
+    """Hidden variables in the samples of a decision.
 
     Attributes:
-        hands: uint32[R] each: the opponent's.
+        hands: uint32[R] each: the opponent's hand.
         types: uint32[R] its type; None without types.
     """
 
@@ -113,7 +113,7 @@ def sample_hands(key: Array, hands: Hands, num: int) -> Samples:
     """Draw `num` hands systematically, in random order; with types, hand and type together. Unbatched; consumes `key`."""
     key_offset, key_order = jax.random.split(key)
     log_weights = hands.log_weights if hands.log_joint is None else hands.log_joint.reshape(-1)
-    # Equal weights are constants, whose sums XLA would work out while it compiles: a minute for a thousand games.
+    # XLA would sum constant equal weights while it compiles: a minute for a thousand games.
     log_weights = lax.optimization_barrier(log_weights)
     index = resample.systematic(jax.random.uniform(key_offset, dtype=jnp.float32), log_weights, num)
     index = jax.random.permutation(key_order, index)
@@ -139,12 +139,12 @@ def flat_monte_carlo(
     Args:
         keys: D threefry2x32 keys, consumed.
         observations: [D] of the players to move.
-        samples: [D, R], drawn from the beliefs; the rollouts look at their types if they know of any.
+        samples: [D, R], drawn from the beliefs; the rollouts use their types if they model any.
         legal: bool[D, 60], or more (`Rules.num_choices`); a row without True is left out.
-        how: the plays are tried, R times each; with `stop` or a guide, R is a multiple of `ROUNDS`.
-        stop: a play is given up once it is so many standard errors below the best one; 0: never. Static.
+        how: Rollout settings, with R rollouts of each play; with `stop` or a guide, R is a multiple of `ROUNDS`.
+        stop: Standard errors below the best play at which a play is pruned; 0: never. Static.
         num_steps: int32[D] steps of the games so far, as in `rollouts.play_out`.
-        store: of the guide; what it learns in one round it knows in the next.
+        store: Store of the guide, which carries over from each round to the next.
     """
     num_decisions, num_choices = legal.shape
     others = how.rules.num_actions - num_choices
@@ -153,7 +153,7 @@ def flat_monte_carlo(
     seeds = jax.vmap(key_words)(key_pairs[:, 1])
     arms = list_arms(legal, most=how.rules.most_choices)
     row = jnp.arange(len(arms.position), dtype=jnp.int32)
-    # Rows that do not count name position 0 and action 0 too.
+    # Padding rows name position 0 and action 0 too.
     row_of = jnp.zeros(legal.shape, jnp.int32).at[arms.position, arms.action].max(jnp.where(row < arms.number, row, 0))
     base_row = row_of[jnp.arange(num_decisions), jnp.minimum(base, num_choices - 1)]
 
@@ -209,15 +209,16 @@ def _mean_and_error(samples: Array, num: Array) -> tuple[Array, Array]:
 
 
 def _gain(returns: Array, num_played: Array, reference: Array) -> tuple[Array, Array]:
-    """Mean and standard error of each arm's returns less those of another row on the samples that both have."""
+    """Mean and standard error of the difference between each arm's returns and those of another row, on shared samples."""
     num = jnp.minimum(num_played, num_played[reference])
     is_in = np.arange(returns.shape[-1], dtype=np.int32)[None] < num[:, None]
     return _mean_and_error(jnp.where(is_in, returns - returns[reference], 0.0), num)
 
 
 def _alive(arms: Arms, returns: Array, num_played: Array, base_row: Array, stop: float) -> Array:
-    """bool[A]: arms to go on with: those that may still be the best of their decision, and its base arm (`base_row`, int32[D]),
-    which gains are measured against. None of a decision that only one arm can win: it is made."""
+    """bool[A]: arms to continue: those that may still be the best of their decision, and its base arm (`base_row`, int32[D]),
+    the reference of gains. If only one arm can win, the decision is made and has no arm left.
+    """
     num_decisions = len(base_row)
     row = jnp.arange(num_played.shape[0], dtype=jnp.int32)
     counts = row < arms.number

@@ -1,4 +1,4 @@
-"""A network's part in a search. Imported by the searches that have one: Flax takes a third of a second."""
+"""A network's values in a search. Imported only by searches with a network, because Flax takes a third of a second."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from unojax.view import view_of
 
 @dataclass(frozen=True)
 class NetworkLeaf:
-    """A network's part in a search; the first fields are keys of its spec (see `unojax.search.agents.monte_carlo`).
+    """A network's values in a search; the first fields are keys of its spec (see `unojax.search.agents.monte_carlo`).
 
-    Two are equal if their networks are: what was compiled for one that a file held before does not serve the one of now.
+    Two leaves are equal if their networks are, so a file with new contents does not reuse an old compiled program.
 
     Attributes:
-        rules: of the game; there is a shipped network for each kind of turns.
-        opponent: what the belief takes the other player for; None without one.
-        digest: of the network.
-        loaded: the network itself, in NumPy: constants of any program.
+        rules: Rules of the game; there is a shipped network for each kind of turns.
+        opponent: Opponent model of the belief; None without one.
+        digest: Digest of the network.
+        loaded: The network itself, in NumPy: constants of any program.
 
     Raises:
-        ValueError: there is no such network.
+        ValueError: If there is no such network.
     """
 
     network: str
@@ -49,11 +49,11 @@ class NetworkLeaf:
         object.__setattr__(self, "digest", digest_network(loaded))
 
     def check(self, rules: Rules, discount: float) -> None:
-        """Check that the network knows the rules, and that games are worth what its values are, a win or a loss.
+        """Check that the network supports the rules, and that games return wins and losses, as its values do.
 
         Raises:
             ValueError: If the network lacks columns for the rules, its values have another discount than the search, or the rules
-                truncate games or take off penalties.
+                truncate games or have step penalties.
         """
         if rules.max_steps is not None or rules.step_penalty:
             raise ValueError(

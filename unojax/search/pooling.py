@@ -23,16 +23,16 @@ from unojax.search.monte_carlo import Estimate, choose
 
 
 class PooledPlay(NamedTuple):
-    """Estimates of one legal play. All but the first and the last are probabilities, a drawn game counting half.
+    """Estimates of one legal play. Except for `action` and `rollouts`, fields are probabilities; a drawn game counts half.
 
-    None of them is discounted: under a discount the best play need not be the one with the highest win probability.
+    They are undiscounted: under a discount, the best play need not be the one with the highest win probability.
 
     Attributes:
-        action: 0..61.
-        win, win_error: the win probability and its standard error.
-        behind, behind_error: the win probability of the best play less this one, and the standard error of the difference.
-        gain, gain_error: this win probability less that of the rollout policy's own play, and its standard error.
-        rollouts: games that it was tried in.
+        action: Action 0..61.
+        win, win_error: Win probability and its standard error.
+        behind, behind_error: Win probability of the best play less this one, and the standard error of the difference.
+        gain, gain_error: This win probability less that of the rollout policy's own play, and its standard error.
+        rollouts: Number of games in which the play was tried.
     """
 
     action: int
@@ -46,7 +46,7 @@ class PooledPlay(NamedTuple):
 
 
 class Pooled(NamedTuple):
-    """Estimates of the legal plays, the best first; the actions to play and of the rollout policy; how many were pooled."""
+    """Estimates of the legal plays, the best first; the actions to play and of the rollout policy; the number of replicates."""
 
     plays: tuple[PooledPlay, ...]
     recommended: int
@@ -62,21 +62,21 @@ def replicates(
     key: Array,
     number: int | None,
 ) -> Generator[Estimate]:
-    """Search all legal plays of one decision again and again, with fresh samples, on all cores side by side.
+    """Search all legal plays of one decision repeatedly, with fresh samples, on all cores side by side.
 
     Args:
-        agent: the search.
-        memories: one or more; replicate i takes memory `i % len(memories)`.
-        observation: of the player to move.
+        agent: Search agent.
+        memories: One or more memories; replicate i takes memory `i % len(memories)`.
+        observation: Observation of the player to move.
         legal: bool[60] or more (`Rules.num_choices`), one or more choices.
-        key: consumed; replicate i uses `fold_in(key, i)`.
-        number: of replicates; None: no end.
+        key: PRNG key; consumed; replicate i uses `fold_in(key, i)`.
+        number: Number of replicates; None: no end.
 
     Returns:
-        The estimates in order, NumPy. Compiling is done when this returns. Whoever stops early closes the iterator.
+        The estimates in order, NumPy. Compilation is finished on return. To stop early, close the iterator.
     """
     decision = jax.device_put((observation, legal))
-    # Which platform it is tuned for, the threads do not see.
+    # The threads do not inherit the platform that the search is tuned for.
     search = search_once.compile(key, memories[0], *decision, agent=agent)
 
     def one(index: int) -> Estimate:
@@ -102,21 +102,23 @@ def _side_by_side(one: Callable[[int], Estimate], indices: Iterable[int]) -> Gen
 def pool(estimates: Sequence[Estimate], legal: np.ndarray, keep: float, prior_rollouts: float = 0.0) -> Pooled:
     """Average two or more independent estimates (NumPy) of one decision over all their samples.
 
-    A search that gives plays up does so where they look bad, so that a mean of the replicates' means would be too low for
-    them; the ratio of sums over replicates is not, but for a bias of order 1 / replicates (Wald's identity). Standard errors are
-    those of a ratio, from the differences between the replicates, in which all plays share samples.
+    A search prunes plays when they look bad, so a mean of the replicates' means would be too low for them. The ratio of sums over
+    replicates has only a bias of order 1 / replicates (Wald's identity). Standard errors are those of a ratio, from the
+    differences between the replicates, in which all plays share samples.
 
     Args:
-        estimates, legal: of the replicates, and bool[60] or more (`Rules.num_choices`).
-        keep: as in `unojax.search.agents.monte_carlo`.
-        prior_rollouts: that a value function counts as in each estimate (`SearchAgent.prior_rollouts`), whatever was rolled out.
+        estimates: Estimates of the replicates.
+        legal: bool[60] or more (`Rules.num_choices`).
+        keep: As in `unojax.search.agents.monte_carlo`.
+        prior_rollouts: Rollouts that a value function counts as in each estimate (`SearchAgent.prior_rollouts`), whatever was
+            rolled out.
     """
     samples = np.stack([one.num_samples for one in estimates])
     counted = samples + prior_rollouts
     weights = counted / np.maximum(counted.mean(0), 1)
 
     def average(of_each: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the weighted mean over the replicates, and what each replicate differs from it."""
+        """Return the weighted mean over the replicates, and each replicate's deviation from it."""
         stacked = np.stack(of_each, dtype=np.float64)
         mean = (weights * stacked).mean(0)
         return mean, weights * (stacked - mean)
@@ -127,7 +129,7 @@ def pool(estimates: Sequence[Estimate], legal: np.ndarray, keep: float, prior_ro
     def error(residuals: np.ndarray) -> np.ndarray:
         return np.sqrt((residuals**2).sum(0) / (len(estimates) * (len(estimates) - 1)))
 
-    # A policy that is indifferent between plays may pick another one in each replicate.
+    # A policy that is indifferent between plays may pick a different one in each replicate.
     own = Counter(int(one.base) for one in estimates).most_common(1)[0][0]
     best = int(np.argmax(np.where(legal, value, -np.inf)))
     win_error = error(residuals)
@@ -136,7 +138,7 @@ def pool(estimates: Sequence[Estimate], legal: np.ndarray, keep: float, prior_ro
     columns = (win, win_error, behind, behind_error, gain, gain_error, samples.sum(0))
     plays = [PooledPlay(a, *(column[a].item() for column in columns)) for a in np.flatnonzero(legal).tolist()]
     plays.sort(key=lambda play: -value[play.action])
-    # A play that some replicates gave up is still to be chosen from: its mean is not too low, and its error says the rest.
+    # A play that some replicates pruned can still be chosen: its mean is not too low, and its error covers the rest.
     figures = {
         "value": value,
         "gain": value - value[own],
@@ -154,16 +156,16 @@ def pool(estimates: Sequence[Estimate], legal: np.ndarray, keep: float, prior_ro
 def cost_of(
     estimates: Sequence[Estimate], legal: np.ndarray, action: int, prior_rollouts: float = 0.0
 ) -> tuple[float, float, int]:
-    """Estimate what an action loses against the best play, without the gain of choosing the luckiest estimate.
+    """Estimate an action's loss against the best play, without the bias of choosing the luckiest estimate.
 
-    The best play is chosen by one half of the replicates and valued by the other, and the other way round. So the cost is not too
-    high on average, as the difference to the highest of the same estimates would be, and it may come out below 0.
+    One half of the replicates chooses the best play and the other half values it, and vice versa. The cost is therefore not too
+    high on average, unlike the difference to the highest of the same estimates, and may be negative.
 
     Args:
-        estimates: four or more independent ones (NumPy) of one decision.
+        estimates: Four or more independent estimates (NumPy) of one decision.
         legal: bool[60] or more (`Rules.num_choices`), two or more choices.
-        action: one of them.
-        prior_rollouts: as in `pool`.
+        action: One of them.
+        prior_rollouts: As in `pool`.
 
     Returns:
         The cost as a win probability; its standard error, or that of the difference to the best other play if that is larger; the
@@ -197,7 +199,7 @@ def cost_of(
 @partial(Program, static="agent")
 def search_once(key: Array, memory: Remembered, observation: Observation, legal: Array, *, agent: SearchAgent) -> Estimate:
     """Search the choices `legal`, bool[60] or more (`Rules.num_choices`), of one decision once. Consumes `key`."""
-    # Not `agent.think`, which leaves a single legal play out.
+    # `agent.think` would skip a single legal play.
     key_hands, key_search = jax.random.split(key)
     hands = agent.hands(key_hands, memory, observation)
     one = jax.tree.map(lambda x: jnp.asarray(x)[None], (key_search, observation, hands, legal, memory.num_steps))

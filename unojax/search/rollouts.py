@@ -1,13 +1,13 @@
 """Rollouts: millions of games played to the end from given positions.
 
-A rollout starts at a position with every card placed, takes a given first action, and follows packed policies from there. Like
-`unojax.simulation`, rollouts run in lanes over the nodes of `unojax.table`: `play_out` decides, carries out, cuts off what has
-ended, and refills. A lane whose rollout has ended takes the next one, so that a long game keeps one lane waiting and not all.
+A rollout starts at a determinization, takes a given first action, and follows packed policies from there. Like
+`unojax.simulation`, rollouts run in lanes over the nodes of `unojax.table`: `play_out` decides, carries out, cuts off ended
+games, and refills. A lane whose rollout has ended takes the next one, so that a long game delays only its own lane.
 
-Rollouts are numbered by (arm, sample). An *arm* is a first action at a position; sample s of every arm of a position starts from
-the same placed cards, and the same random word decides each player's k-th card drawn and k-th play. These common random numbers
-cancel a part of the noise from the difference of two arms (Glasserman, Yao 1992), a larger one than words counted node by node
-would: one play more does not shift all later draws.
+Rollouts are numbered by (arm, sample). An *arm* is a first action at a position. Sample s of every arm of a position starts from
+the same determinization, and the same random word decides each player's k-th card drawn and k-th play. These common random
+numbers cancel part of the noise of the difference of two arms (Glasserman, Yao 1992). Words counted by node would cancel less,
+because one more play would shift all later draws.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from unojax.table import Node, Picked, Table
 from unojax.view import view_at_node
 
 NODES_PER_BLOCK: Final = 8
-"""Nodes between two looks for finished rollouts: a rollout from mid-game takes some 60 nodes."""
+"""Nodes between two checks for finished rollouts: a rollout from mid-game takes some 60 nodes."""
 NO_ROLLOUT: Final = NO_WALK
 FREE: Final = np.uint32(0xFFFF_FFFF)
 """The first action was taken: the policies choose."""
@@ -62,11 +62,11 @@ def list_arms(legal: Array, *, most: int | None = None) -> Arms:
 
 
 class Style(NamedTuple):
-    """How the other player chooses where it is of a certain type.
+    """Choice rule of the other player, given its type.
 
     Attributes:
-        policy: index of the policy that it follows (`Rollouts.policies`).
-        tremble: probability with which it makes any legal play instead.
+        policy: Index of the policy that it follows (`Rollouts.policies`).
+        tremble: Probability with which it makes any legal play instead.
     """
 
     policy: int
@@ -77,17 +77,17 @@ class Lanes(NamedTuple):
     """B rollouts in progress: uint32[B] each.
 
     Attributes:
-        table: the games.
-        rollout: its number, arm * R + sample; `NO_ROLLOUT` in an idle lane.
-        sample: number of the random stream.
-        plays, draws: plays made and cards drawn so far, by who took the first action in the lower 16 bits, by the other above.
-            Where drawing is a choice, all steps count as plays, so that no two choices hang on one random word.
-        num_steps: steps passed.
-        first: the first action while it has not been taken, then `FREE`.
-        player: who took it, or whoever's the returns are.
-        type: of the other player; None without types.
-        seed: the key words of the position.
-        steps_left: at its beginning, until the game is truncated; None if games are not.
+        table: Games.
+        rollout: Rollout number, arm * R + sample; `NO_ROLLOUT` in an idle lane.
+        sample: Number of the random stream.
+        plays, draws: Plays made and cards drawn so far, by the player of the first action in the lower 16 bits, by the other
+            above. If drawing is optional, all steps count as plays, so that no two choices share a random word.
+        num_steps: Steps passed.
+        first: The first action until it has been taken, then `FREE`.
+        player: Player of the first action, or the one whose returns are estimated.
+        type: Type of the other player; None without types.
+        seed: Key words of the position.
+        steps_left: Steps from the beginning until the game is truncated; None without truncation.
     """
 
     table: Table
@@ -104,10 +104,10 @@ class Lanes(NamedTuple):
 
 
 class Guide(Protocol):
-    """Chooses for the player who took the first action at some of the decisions after it, in place of the policy.
+    """Replaces the policy at some later decisions of the player who took the first action.
 
-    Lanes wait for it: between blocks it looks at those that do and gives each an action. A *walk* is what it keeps for a lane,
-    its *store* what it keeps for all.
+    Lanes wait for the guide: between blocks it gives each waiting lane an action. A *walk* is its data for a lane,
+    its *store* its data for all lanes.
     """
 
     def start(self, num_lanes: int) -> Any:
@@ -115,15 +115,15 @@ class Guide(Protocol):
         ...
 
     def waits(self, walks: Any, lanes: Lanes, node: Node) -> Array:
-        """Tell which lanes wait at this node: bool[B]."""
+        """Return whether lanes wait at this node: bool[B]."""
         ...
 
     def follow(self, walks: Any, lanes: Lanes, move: Array) -> Any:
-        """Take the walks past a move that is about to be carried out."""
+        """Advance the walks by a move that is about to be carried out."""
         ...
 
     def advise(self, store: Any, walks: Any, lanes: Lanes, position: Array) -> tuple[Any, Any, Array]:
-        """Return the store, the walks, and `Lanes.first` with an action for some at least of the lanes that wait.
+        """Return the store, the walks, and `Lanes.first` with an action for at least some of the waiting lanes.
 
         `position` is int32[B], the index of each lane's position.
         """
@@ -155,17 +155,17 @@ class _NoGuide:
 
 @dataclass(frozen=True)
 class Rollouts:
-    """Settings of rollouts, and one block of moves of theirs. Static, but for numbers in the policies.
+    """Settings of rollouts, and one block of their moves. Static, except for numbers in the policies.
 
     Attributes:
-        policies: one for both players, or two: of the player who takes the first action, and of the other one. With `types` as
-            many as these name, after that of the player who takes the first action.
-        rules: of the game. Games are truncated as they say, and returns take off their step penalties.
+        policies: One for both players, or two: of the player who takes the first action, and of the other one. With `types`, the
+            policies that these name, after that of the player who takes the first action.
+        rules: Rules of the game, with truncation and step penalties.
         num_samples: R, rollouts of each arm.
-        num_lanes: rollouts in progress at a time; without a guide it changes no result.
-        discount: of returns, per transition after the first. A result never vanishes: the sign of its return says who won.
-        guide: chooses in place of the first policy at some decisions; None: it does not.
-        types: of the other player, who is of one of them in each sample; none: it follows the last policy in all.
+        num_lanes: Rollouts in progress at a time; without a guide, results do not depend on it.
+        discount: Factor on returns per transition after the first. A result never vanishes: the sign of its return is the winner.
+        guide: Guide, which replaces the first policy at some decisions; None: no guide.
+        types: Types of the other player, one for each sample; empty: it always follows the last policy.
     """
 
     policies: tuple[PackedPolicy, ...]
@@ -178,19 +178,19 @@ class Rollouts:
 
     @property
     def leader(self) -> Guide:
-        """The guide; one that never chooses where there is none."""
+        """The guide; without one, a guide that never chooses."""
         return _NoGuide() if self.guide is None else self.guide
 
     @property
     def nodes_per_block(self) -> int:
-        """Nodes between two looks for finished rollouts."""
+        """Nodes between two checks for finished rollouts."""
         if self.rules.max_steps is None or self.guide is not None:
             return NODES_PER_BLOCK
         # Short games would leave most lanes idle. With a guide, which advises between blocks, it would change results.
         return min(NODES_PER_BLOCK, 1 + self.rules.max_steps // 4)
 
     def decide(self, now: tuple[Lanes, Any]) -> Array:
-        """Choose what happens at each lane's node: uint32[B] moves of `unojax.table`."""
+        """Choose a move of `unojax.table` at each lane's node: uint32[B]."""
         lanes, walks = now
         node = table.find_node(lanes.table, self.rules)
         is_other = node.meta.player != lanes.player
@@ -220,7 +220,7 @@ class Rollouts:
         return move
 
     def carry_out(self, now: tuple[Lanes, Any], move: Array) -> tuple[Lanes, Any]:
-        """Take every lane and its walk one node further."""
+        """Advance every lane and its walk by one node."""
         lanes, walks = now
         walks = self.leader.follow(walks, lanes, move)
         one = jnp.where(lanes.table.unpack_meta().player == lanes.player, np.uint32(1), np.uint32(1 << 16))
@@ -235,7 +235,7 @@ class Rollouts:
         return lanes, walks
 
     def cut_off(self, lanes: Lanes) -> tuple[Array, Array]:
-        """Find the rollouts that have ended: bool[B], and float32[B] their returns."""
+        """Find the rollouts that have ended, bool[B], and their returns, float32[B]."""
         meta = lanes.table.unpack_meta()
         is_active = lanes.rollout != NO_ROLLOUT
         is_over = meta.phase > table.PLAY
@@ -264,15 +264,15 @@ class Rollouts:
 
 
 class Starts(NamedTuple):
-    """Where rollouts begin: G positions in R samples each.
+    """Start positions of rollouts: G positions in R samples each.
 
     Attributes:
         tables: G * R tables: sample s of position g at g * R + s, the player to move at a decision.
         seeds: uint32[G] each: the two words of a threefry2x32 key for each position.
-        types: uint32[G * R] of the other player in each sample, an index of `Rollouts.types`; of no use if there are none.
-        players: uint32[G] whose returns they are, and who follows the first policy; None: the player to move.
-        first_sample: added to the sample's number in the random words.
-        num_steps: int32[G] steps of the game before each position, which count towards a truncation; None: none.
+        types: uint32[G * R] type of the other player in each sample, an index of `Rollouts.types`; unused without types.
+        players: uint32[G] players of the returns and of the first policy; None: the player to move.
+        first_sample: Offset of the sample's number in the random words.
+        num_steps: int32[G] steps of the game before each position, which count towards a truncation; None: zero.
     """
 
     tables: Table
@@ -283,7 +283,7 @@ class Starts(NamedTuple):
     num_steps: Array | None = None
 
     def steps_left(self, rules: Rules) -> Array | None:
-        """Count the steps until games are truncated, uint32[G]; None if they are not."""
+        """Count the steps until games are truncated, uint32[G]; None without truncation."""
         if rules.max_steps is None:
             return None
         passed = jnp.zeros(self.seeds[0].shape, jnp.int32) if self.num_steps is None else self.num_steps
@@ -304,18 +304,18 @@ def play_out(starts: Starts, arms: Arms, how: Rollouts, store: Any = None) -> tu
     """Play every sample of every arm to its end.
 
     Args:
-        starts: the positions that the arms are of.
-        arms: the first actions.
-        how: the rollouts are played.
-        store: what the guide knows.
+        starts: Positions of the arms.
+        arms: First actions.
+        how: Settings of the rollouts.
+        store: Store of the guide.
 
     Returns:
         float32[A, R] returns of the player who takes the first action, or of `Starts.players`: discount^(steps after the first)
         times 1 for a win, -1 for a loss, 0 for a drawn or truncated game, less the discounted penalties of the steps that did not
-        end the game. 0 for arms that do not count. And the guide's store.
+        end the game. 0 for arms that do not count. Also the guide's store.
 
     Raises:
-        ValueError: there are more rollouts than 32 bits can number.
+        ValueError: If there are more rollouts than 32 bits can number.
     """
     size = len(arms.position) * how.num_samples
     if size >= NO_ROLLOUT:
@@ -323,7 +323,7 @@ def play_out(starts: Starts, arms: Arms, how: Rollouts, store: Any = None) -> tu
             f"{how.num_samples} rollouts for each of up to {len(arms.position)} plays are {size} at a time, and at most "
             f"{NO_ROLLOUT - 1} are possible; lower the rollouts, or the decisions that are searched together"
         )
-    # Arrays, whoever gives the weights: one program for all of them.
+    # Arrays, whatever type the weights have, so that all share one program.
     how = replace(how, policies=static.join(*static.split(how.policies)))
     guide = how.leader
 
@@ -335,7 +335,7 @@ def play_out(starts: Starts, arms: Arms, how: Rollouts, store: Any = None) -> tu
     def block(now: _Progress) -> _Progress:
         store, walks, first = guide.advise(now.store, now.walks, now.lanes, _positions_of(now.lanes, arms, how))
         lanes = now.lanes._replace(first=first)
-        # Standing still comes first, so that the program decides at one place.
+        # Waiting comes first, so that the program decides at one place.
         still = table.stay(lanes.table)
         lanes, walks = walk(
             (lanes, walks), still, lambda i, both, move: how.decide(both), how.carry_out, num_nodes=how.nodes_per_block + 1
@@ -355,9 +355,9 @@ def play_out(starts: Starts, arms: Arms, how: Rollouts, store: Any = None) -> tu
 
 
 def _lanes_of(rollout: Array, wanted: Array, starts: Starts, arms: Arms, how: Rollouts) -> Lanes:
-    """Begin the rollouts of lanes, uint32[B] or `NO_ROLLOUT`; of no meaning in those that are not wanted, bool[B]."""
+    """Begin the rollouts of lanes, uint32[B] or `NO_ROLLOUT`; meaningless in lanes that are not wanted, bool[B]."""
     has_one = rollout != NO_ROLLOUT
-    # Lanes that go on look at rollout 0, which is in the cache.
+    # Lanes that continue read rollout 0, which is in the cache.
     arm, sample = jnp.divmod(jnp.where(wanted & has_one, rollout, np.uint32(0)), np.uint32(how.num_samples))
     position = arms.position[arm]
     at = position * np.int32(how.num_samples) + sample.astype(jnp.int32)
@@ -380,11 +380,11 @@ def _lanes_of(rollout: Array, wanted: Array, starts: Starts, arms: Arms, how: Ro
 
 
 def _positions_of(lanes: Lanes, arms: Arms, how: Rollouts) -> Array:
-    """Find the position of each lane: int32[B]; of an idle one any."""
+    """Return the position of each lane, int32[B]; arbitrary for an idle lane."""
     return arms.position[jnp.where(lanes.rollout == NO_ROLLOUT, np.uint32(0), lanes.rollout // np.uint32(how.num_samples))]
 
 
 def _is_truncated(lanes: Lanes, steps_left: Array) -> Array:
-    """bool[B]: the game has had all its steps and is not over."""
+    """bool[B]: the game has reached its limit of steps and is not over."""
     meta = lanes.table.unpack_meta()
     return (meta.phase == table.PLAY) & (meta.to_draw == 0) & (lanes.num_steps >= steps_left)

@@ -1,7 +1,7 @@
-"""A tree over what one player sees: better choices inside the rollouts, where samples agree on the history.
+"""Tree search over one player's observations: better choices inside the rollouts, shared by samples with equal histories.
 
-The tree of one decision has a node for each history that the searching player may see after it: what both players played, what
-the player itself drew, that the opponent drew. Simulations whose sampled hands and draws lead to the same history meet in its
+The tree of one decision has a node for each later history of the searching player: both players' plays, its own drawn cards, and
+the opponent's draws without their cards. Simulations whose sampled hands and draws lead to the same history share its
 node; the samples that pass through a node are its particle set, distributed as the belief after that history (POMCP; Silver and
 Veness 2010). At a node the player takes the option with the highest score:
 
@@ -10,17 +10,17 @@ Veness 2010). At a node the player takes the option with the highest score:
 
 (PUCT as in Silver et al. 2017; UCB1 as in Auer, Cesa-Bianchi and Fischer 2002, and in POMCP.) N counts visits, Q is the sum of
 the returns so far over the visits, and P a prior that favours the rollout policy's play. A simulation adds at most one node and
-continues with the rollout policy. The opponent follows the policy everywhere:
-it is part of the environment, so returns are the player's at every node and no sign ever changes, whoever moves twice in a row.
+continues with the rollout policy. The opponent follows the policy everywhere and is part of the environment. Returns are
+therefore the player's at every node, and their sign never changes, even if a player moves twice in a row.
 
-The root is not in the tree: its plays share samples, round by round, and those that fall behind are given up, as in flat Monte
-Carlo with `stop`. That keeps the common random numbers, where a bandit rule at the root would spend a pull on one arm at a time.
+The root is not in the tree: its plays share samples, round by round, and weak ones are pruned, as in flat Monte Carlo with
+`stop`. That keeps the common random numbers; a bandit rule at the root would sample one arm at a time.
 
-The nodes of a decision lie in a hash table. Simulations run in lanes side by side and share it; between blocks of moves the lanes
-that have come to a decision of the player look up their nodes (`rollouts.Guide`). A simulation is a visit from the moment it
-chooses, and its return is added when it ends: until then it counts as a return of 0. For plays that win more than they lose that
-is a virtual loss (Chaslot, Winands, van den Herik 2008, "Parallel Monte-Carlo Tree Search") and sends the next lanes elsewhere;
-others look better than they are meanwhile, up to a drawn game. Once all simulations have ended, Q is the mean return.
+The nodes of a decision lie in a hash table. Simulations run in parallel lanes and share it; between blocks of moves, lanes
+at a decision of the player look up their nodes (`rollouts.Guide`). A simulation counts as a visit once it chooses, and its return
+is added when it ends: until then it counts as a return of 0. For plays that win more often than they lose, that is a virtual loss
+(Chaslot, Winands, van den Herik 2008, "Parallel Monte-Carlo Tree Search") and sends the next lanes elsewhere. Other plays look
+better than they are meanwhile, up to a drawn game. Once all simulations have ended, Q is the mean return.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from unojax.table import Node
 from unojax.view import view_at_node
 
 MAX_DEPTH: Final = 6
-"""Nodes of the tree on the way of a simulation, at most."""
+"""Largest number of tree nodes along a simulation."""
 MAX_OPTIONS: Final = 16
-"""Plays of a node, at most; a decision between more is left to the policy."""
+"""Largest number of plays of a node; a decision with more is left to the policy."""
 Selection = Literal["puct", "ucb1"]
 EXPLORATION: Final[dict[Selection, float]] = {"puct": 0.25, "ucb1": 0.5}
-"""The constant c of each selection rule by default."""
+"""Default constant c of each selection rule."""
 _PRIOR_OF_POLICY: Final = 0.5
-"""Share of the prior that the policy's own play gets; all plays share the rest."""
+"""Share of the prior on the policy's own play; all plays share the rest."""
 _ADVISED_AT_A_TIME: Final = 512
 _HASH_FACTOR: Final = np.uint32(0x9E37_79B1)
 
@@ -58,10 +58,10 @@ class Walks(NamedTuple):
     """Positions of B simulations in their trees.
 
     Attributes:
-        history: uint32[B] hash of what the player has seen since the root.
+        history: uint32[B] hash of the player's observations since the root.
         inside: bool[B] the simulation has not left the tree.
-        depth: uint32[B] nodes on the way.
-        edges: MAX_DEPTH times int32[B], index of the play taken at each of them in the store.
+        depth: uint32[B] nodes along the simulation.
+        edges: MAX_DEPTH times int32[B], index in the store of the play taken at each node.
     """
 
     history: Array
@@ -74,9 +74,9 @@ class Store(NamedTuple):
     """The trees of D decisions, M nodes each.
 
     Attributes:
-        histories: uint32[D * M] of each node, 0 where there is none.
-        visits: float32[D * M * MAX_OPTIONS] of each play.
-        returns: float32[D * M * MAX_OPTIONS] the sum of its returns, of the simulations that have ended.
+        histories: uint32[D * M] history of each node, 0 for a free place.
+        visits: float32[D * M * MAX_OPTIONS] visits of each play.
+        returns: float32[D * M * MAX_OPTIONS] sum of each play's returns in simulations that have ended.
     """
 
     histories: Array
@@ -85,7 +85,7 @@ class Store(NamedTuple):
 
 
 def new_store(num_decisions: int, num_nodes: int) -> Store:
-    """Trees without nodes. Raises ValueError if there are more places than 32 bits number."""
+    """Return trees without nodes. Raises ValueError if there are more places than 32 bits can number."""
     if num_decisions * num_nodes * MAX_OPTIONS >= 2**31:
         raise ValueError(f"nodes={num_nodes} are too many for {num_decisions} decisions at a time: take fewer of either")
     edges = jnp.zeros(num_decisions * num_nodes * MAX_OPTIONS, jnp.float32)
@@ -97,11 +97,11 @@ class TreeGuide:
     """A `rollouts.Guide`, see the module. A history whose place in the tree is taken is left to the rollout policy.
 
     Attributes:
-        policy: the rollout policy.
-        rules: of the game.
+        policy: Rollout policy.
+        rules: Rules of the game.
         num_nodes: M.
-        exploration: c.
-        selection: rule by which a node chooses.
+        exploration: Constant c.
+        selection: Rule by which a node chooses.
     """
 
     policy: PackedPolicy
@@ -139,7 +139,7 @@ class TreeGuide:
         # 0 stands for no node.
         history = jnp.maximum(history, np.uint32(1))
         is_free = store.histories[slot] == 0
-        # Of several lanes that claim a place one gets it; the others see that when they look again.
+        # If several lanes claim a place, one wins; the others notice at their next look-up.
         claimed = jnp.where(is_real & is_free, slot, len(store.histories))
         histories = store.histories.at[claimed].set(history, mode="drop")
         found = is_real & (histories[slot] == history)
@@ -185,7 +185,7 @@ class TreeGuide:
 
     def _puct(self, visits: Array, returns: Array, number: Array, is_favourite: Array) -> Array:
         all_visits = visits.sum(-1, keepdims=True)
-        # A play not tried is as good as the node so far.
+        # An untried play counts as the mean of its node so far.
         mean = returns.sum(-1, keepdims=True) / jnp.maximum(all_visits, 1.0)
         q = jnp.where(visits > 0, returns / jnp.maximum(visits, 1.0), mean)
         of_favourite = jnp.where(is_favourite, np.float32(_PRIOR_OF_POLICY), np.float32(0.0))
@@ -201,7 +201,7 @@ class TreeGuide:
 
 
 def _rank_of_first(chosen: Words, options: Words) -> Array:
-    """uint32[...]: how many options lie before the first of the chosen ones."""
+    """uint32[...]: number of options before the first of the chosen ones."""
     before = jnp.zeros_like(options[0])
     is_past = jnp.zeros(options[0].shape, bool)
     for mine, all_here in zip(chosen, options, strict=True):

@@ -1,4 +1,4 @@
-"""Win probabilities at any player's turn: games played out from what the observer believes."""
+"""Win probabilities at any player's turn, by rollouts from the observer's belief."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from unojax.search.rollouts import FREE, Arms, Rollouts, Starts, play_out
 def win_probability(
     key: Array, search: SearchAgent, memory: Remembered, observation: Observation, *, num_samples: int
 ) -> tuple[Array, Array]:
-    """Estimate the observer's share of games won if from here both go on as in the search's rollouts.
+    """Estimate the observer's share of games won if both players continue as in the search's rollouts.
 
-    A drawn or truncated game counts half, and penalties of steps and points nothing. Sample s deals the opponent a hand drawn
-    from the belief and the deck the rest. It is what a position is worth to that policy, not to the search, which plays better:
-    a lower bound of what there is to be had against that opponent. One that decides about a card just drawn, which the observer
+    A drawn or truncated game counts half; penalties of steps and points are ignored. Sample s deals the opponent a hand drawn
+    from the belief and leaves the rest in the deck. The estimate values the position for the rollout policy, not for the stronger
+    search, so it is a lower bound against that opponent. An opponent who decides about a card just drawn, which the observer
     has not seen, decides as at the beginning of its turn.
 
     Args:
-        key: consumed.
-        search: whose belief and policies they are; static.
-        memory: the search's.
-        observation: a single one, of a game that is not over.
-        num_samples: games, at least 2; static.
+        key: PRNG key; consumed.
+        search: Search with the belief and policies; static.
+        memory: Memory of the search.
+        observation: One observation, of a game that is not over.
+        num_samples: Number of games, at least 2; static.
 
     Returns:
         float32[] probability, and its standard error (of the games, given the belief).

@@ -1,9 +1,9 @@
 """Thousands of games at once: `simulate`.
 
-Games are played in *lanes*. Each lane advances its game node by node (see `unojax.table`); when a game ends, its result is
-handed out and the lane starts the next game, so no lane idles for longer than a block of a few nodes. The random word for node
-t of game i is Threefry(key, (i, t)): a game depends on the key and its index alone, not on the lane, the batch size or the
-other games. Memory on the device is that of the lanes and does not grow with the number of games or steps.
+Each env slot (*lane*) advances its game node by node (see `unojax.table`). When a game ends, the slot returns its result and
+starts the next game, so no slot idles for longer than a block of a few nodes. The random word for node t of game i is
+Threefry(key, (i, t)): a game depends only on the key and its index, not on the slot, the batch size or the other games. Device
+memory is that of the slots and does not grow with the number of games or steps.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from unojax.simulation.harvest import (
 from unojax.simulation.tally import Tally
 
 MAX_GAMES: Final = 2**31
-"""Games that one key numbers."""
+"""Largest number of games of one key."""
 _MUST: Final = (
     "a policy must return an action whose legal_mask is True, and a preference narrow the legal options down and leave some"
 )
 MOST_LANES: Final = {"cpu": 2**14, "gpu": 2**20}
-"""Games in progress at a time, at most."""
+"""Largest number of games in progress at a time."""
 _FULL: Final = {"cpu": 1, "gpu": 2**18}
-"""Lanes that take no longer than fewer would: on a GPU launches take as long as the work, on an H200 2.7 ms a call."""
+"""Number of lanes below which a call is no faster: on a GPU launches take as long as the work, on an H200 2.7 ms a call."""
 _GAMES_PER_LANE: Final = 8
-"""The last games are ten times as long as others and leave most lanes idle, half of the time of a run of so many games a lane."""
+"""Games for each lane. The last games are ten times as long as others: with this ratio, most lanes idle for half of a run."""
 
 Policies = tuple[str | Policy, str | Policy]
 
@@ -66,11 +66,11 @@ class Options(TypedDict, total=False):
     """Options of a run of games.
 
     Attributes:
-        rules: static, or the name of a preset.
-        batch_size: games in progress at a time; the device's default if None.
-        max_steps: truncate games after that many steps, instead of `rules.max_steps`.
+        rules: Static, or the name of a preset.
+        batch_size: Games in progress at a time; None: the device's default.
+        max_steps: Limit of steps, instead of `rules.max_steps`, after which games are truncated.
         share: (part, parts): play only the games whose number is `part` modulo `parts`, so that several processes can divide a
-            run among them.
+            run.
     """
 
     rules: Rules | str
@@ -89,19 +89,19 @@ def simulate(
 ) -> Games:
     """Play exactly `num_games` complete games; player p follows `policies[p]`.
 
-    Every game that is begun is finished and counted, so short games are not favoured. For a given key the results do not depend
-    on `batch_size`. Of a share, only its games are in the results.
+    Every game that begins also ends and counts, so short games are not favoured. For a given key the results do not depend
+    on `batch_size`. With a share, the results contain only its games.
 
     Args:
-        key: a threefry2x32 key (the default kind); game i uses the random stream (key, i).
-        num_games: 1 .. 2^31.
-        policies: two names of `unojax.POLICIES` or policies; a `PackedPolicy` runs packed, any other is called through the
+        key: A threefry2x32 key (the default kind); game i uses the random stream (key, i).
+        num_games: Number of games, 1 .. 2^31.
+        policies: Two policies, or names of `unojax.POLICIES`. A `PackedPolicy` runs packed; any other is called through the
             protocol, with one-hot observations.
-        on_device: leave the results on the device, as `jax.Array`.
-        options: see `unojax.simulation.Options`.
+        on_device: Leave the results on the device, as `jax.Array`.
+        options: See `unojax.simulation.Options`.
 
     Raises:
-        ValueError: an argument is out of range, one of `policies` is none, or a policy chose an illegal action.
+        ValueError: If an argument is out of range, one of `policies` is no policy, or a policy chose an illegal action.
     """
     run = _Keeping(key, num_games, policies, **options)
     for _ in run:
@@ -110,29 +110,28 @@ def simulate(
 
 
 def count_games(key: Array, num_games: int, policies: Policies = (uniform, uniform), **options: Unpack[Options]) -> Tally:
-    """Play the games that `simulate` plays, and give only their counts, which are added up on the device.
+    """Play the games of `simulate`, and return only their counts, summed on the device.
 
-    Neither the host nor the device keeps anything for each game; arguments are those of `simulate`.
+    Neither the host nor the device stores results of single games; arguments are those of `simulate`.
 
     Raises:
-        ValueError: as `simulate`, and where there are more than 2^23 games at a time.
-        LongGameError: a game took 16,384 steps or more.
+        ValueError: As `simulate`, and if more than 2^23 games are in progress at a time.
+        LongGameError: If a game took 16,384 steps or more.
     """
     return sum(Counting(key, num_games, policies, **options), Tally())
 
 
 class LongGameError(ValueError):
-    """A game was too long to be counted by its length on the device."""
+    """A game exceeded the lengths that the device can count."""
 
 
 class _Run:
-    """A run of games: calls of the program that advances the slots, over and over. Arguments and errors are those of `simulate`.
+    """A run of games: repeated calls of the program that advances the slots. Arguments and errors are those of `simulate`.
 
-    On a GPU the next call has begun when the results of one are handed out, so that the host looks at them while the device plays
-    on.
+    On a GPU the next call begins before the results of the last one are returned, so that host and device work in parallel.
 
     Attributes:
-        num_games: to be played, by all shares.
+        num_games: Games to play, in all shares.
     """
 
     _gather: Gather
@@ -170,23 +169,23 @@ class _Run:
 
     @property
     def num_begun(self) -> int:
-        """Number of the last game that has begun, plus one."""
+        """Number of the last started game, plus one."""
         # Device d of D has begun the games d, d + D, ... of the share so far.
         last = (np.asarray(self._next_index).astype(np.int64) - 1) * self._num_devices + np.arange(self._num_devices)
         return min(int(last.max()) * self._share.parts + self._share.part + 1, self.num_games)
 
     def end_at(self, num_games: int) -> None:
-        """Play the first `num_games` games only, which must not be fewer than are begun."""
+        """Limit the run to the first `num_games` games, at least as many as have begun."""
         self.num_games = num_games
         self._limits = self._limits._replace(num_games=jnp.uint32(num_games))
 
     def _next_results(self, shorten: Callable[[Any], Any] = lambda results: results) -> Any:
-        """Give the results of the next call, shortened on the device; StopIteration if all games have ended."""
+        """Return the results of the next call, shortened on the device; StopIteration if all games have ended."""
         if not self.num_left:
             raise StopIteration
-        # Kept until the next call has its own: memory given back on a CPU comes again page by page, 5 % of the time.
+        # Keep the buffers until the next call has its own: reallocating freed memory page by page on a CPU costs 5 % of the time.
         self._latest = self._call() if self._ahead is None else self._ahead
-        # Before the next call, which it would have to wait for.
+        # Fetch before the next call starts; otherwise the fetch would wait for it.
         results = shorten(self._latest)
         self._ahead = self._call() if platform() == "gpu" else None
         return results
@@ -203,7 +202,7 @@ class _Run:
 
 
 class Stream(_Run, Iterator[Finished]):
-    """The games of `simulate` as they are finished, every few milliseconds; arguments and errors as there."""
+    """Iterator over the games of `simulate` as they finish, every few milliseconds; arguments and errors as there."""
 
     _gather = "hand out"
 
@@ -217,7 +216,7 @@ class Stream(_Run, Iterator[Finished]):
 
 
 class Counting(_Run, Iterator[Tally]):
-    """Counts of the games that end in each call, added up on the device; arguments and errors are those of `count_games`."""
+    """Counts of the games that end in each call, summed on the device; arguments and errors are those of `count_games`."""
 
     _gather = "count"
 
@@ -245,23 +244,23 @@ class _Keeping(_Run, Iterator[int]):
         return finished
 
     def games(self, on_device: bool) -> Games:
-        """Give the results, once all games have ended."""
+        """Return the results, once all games have ended."""
         assert self._kept is not None, "made at the start"
         games = _open_kept(self._kept, num_devices=self._num_devices)
         return (games if on_device else jax.device_get(games))[: self._num_done]
 
 
 def _mesh_for(num_games: int) -> Mesh | None:
-    """Give the devices that a run is divided among; None: one, on which fewer games than devices are played, too."""
+    """Return the devices that share a run; None: one device, which also plays runs of fewer games than devices."""
     mesh = local_mesh()
     return mesh if num_games >= size_of(mesh) else None
 
 
 def default_batch_size(num_games: int) -> int:
-    """Choose how many games are in progress at a time in a run of so many, on all devices together.
+    """Choose the number of games in progress at a time, on all devices together.
 
-    On CPU what stays in the second-level cache, on GPU what fills the device; and few enough that most slots are busy until the
-    end. On each device a power of two, so that runs of similar size share their compiled program.
+    On a CPU they fit in the second-level cache, on a GPU they fill the device. They are few enough that most slots are busy until
+    the end. On each device the number is a power of two, so that runs of similar size share their compiled program.
     """
     on, num_devices = platform(), size_of(_mesh_for(num_games))
     of_device = -(-num_games // num_devices)
@@ -281,10 +280,10 @@ def _checked_batch_size(batch_size: int | None, num_games: int) -> int:
 
 
 def _shorten(results: Results | FinishedFirst) -> Results:
-    """Leave out what is after the finished games where they come first; waits for them."""
+    """Drop the results after the finished games, if these come first; waits for them."""
     if isinstance(results, Results):
         return results
-    # Programs for few sizes, not for each number of games.
+    # A few sizes need few programs; each number of games would need its own.
     number = np.atleast_1d(jax.device_get(results.number))
     on_each = len(results.results.game_index) // len(number)
     return _first(results.results, min(on_each, 1 << int(number.max()).bit_length()), len(number))
@@ -299,7 +298,7 @@ def _to_host(results: Results) -> Results:
 
 @partial(jax.jit, static_argnames="num_devices")
 def _open_kept(kept: Kept, *, num_devices: int) -> Games:
-    """Make results, on the device, of what was kept of each game."""
+    """Make results, on the device, from the fields kept of each game."""
     kept = in_order(kept, num_devices)
     ending = {"phase": PHASE.get(kept.ending), "hand_0": HAND_0.get(kept.ending), "hand_1": HAND_1.get(kept.ending)}
     return _games(Results(kept.ending, *kept[:3], illegal=kept.ending, **ending), jnp)

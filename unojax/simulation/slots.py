@@ -1,7 +1,7 @@
-"""Env slots: games side by side on the device, taken from node to node. `simulate` and `rollout` are made of `play_rows`.
+"""Env slots: games side by side on the device, advanced node by node. `simulate` and `rollout` use `play_rows`.
 
-A *row* is what happens to a slot between two looks at it: a decision at its first node, then further nodes. The random words of
-node t of game g are Threefry(key, (g, t)): a game depends on keys and its number alone, not on its slot or on other games.
+A *row* is the part of a slot's game between two checks: a decision at its first node, then further nodes. The random words of
+node t of game g are Threefry(key, (g, t)): a game depends only on keys and its number, not on its slot or on other games.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from unojax.table.layout import META_BITS, RESHUFFLE_FIELD
 from unojax.view import View, view_at_node, view_of_table
 
 ILLEGAL: Final = np.uint32(1 << 31)
-"""Set in a move, above what `unojax.table` uses, and then in `Slots.status`, where a policy's answer was illegal."""
+"""Flag of an illegal action in a move, above the bits of `unojax.table`, and then in `Slots.status`."""
 
 Words = tuple[Array, Array]
 """The two words of a key or of random bits: uint32[...] each."""
@@ -41,19 +41,19 @@ class Slots:
     """B games in progress, one for each env slot. Every leaf has the leading axis B, so that slots are split like any batch.
 
     Attributes:
-        table: the games, packed (see `unojax.table`).
+        table: Games, packed (see `unojax.table`).
         game: uint32[B] number of the game. The slot's next game has that number plus `stride`.
         node: uint32[B] nodes passed in this game, the counter of its random words.
-        num_steps: uint32[B] steps of this game so far, a draw of several cards being one.
+        num_steps: uint32[B] steps of this game so far; a draw of several cards counts once.
         status: uint32[B] the highest bit is set once a policy has chosen an illegal action (see `illegal`); the bit
             `table.layout.RESHUFFLE_FIELD` if the last node was a reshuffle.
-        rules: static.
-        stride: number of all slots that share the numbers, those of other devices and processes included; static.
-        num_choices, num_reshuffles: uint32[B] as in `Games`; None if they are not counted.
-        last_action: int8[B] as in `State`; None if no policy looks at it.
-        key: words of the key of deals and draws, uint32[B] each; None if the caller keeps it.
-        memory: what the agents of both players remember, [B, ...]; None without agents.
-        bounds: what each player has shown of its hand (`unojax.belief.color_bounds`), uint32[B] each; None if nobody asks.
+        rules: Static.
+        stride: Number of all slots that share the game numbers, including those of other devices and processes; static.
+        num_choices, num_reshuffles: uint32[B] as in `Games`; None if not counted.
+        last_action: int8[B] as in `State`; None if no policy needs it.
+        key: Words of the key of deals and draws, uint32[B] each; None if the caller keeps it.
+        memory: Memories of both players' agents, [B, ...]; None without agents.
+        bounds: Colour-count bounds of each player (`unojax.belief.color_bounds`), uint32[B] each; None if not needed.
     """
 
     table: Table
@@ -75,22 +75,22 @@ class Slots:
 
     @property
     def illegal(self) -> Array:
-        """bool[B]: a policy has chosen an illegal action; the slot stands still from then on."""
+        """bool[B]: a policy has chosen an illegal action; the slot stops from then on."""
         return self.status >= ILLEGAL
 
     @property
     def player(self) -> Array:
-        """int8[B]: who moves next."""
+        """int8[B]: player to move."""
         return self.table.unpack_meta().player.astype(jnp.int8)
 
     @property
     def view(self) -> View:
-        """What the player to move sees, packed."""
+        """View of the player to move, packed."""
         return view_of_table(self.table, self.table.unpack_meta().player, self.rules)
 
     @property
     def observation(self) -> Observation:
-        """What the player to move sees, one-hot."""
+        """Observation of the player to move, one-hot."""
         return observe_tables(self.table, self.last_action, self.player, self.rules)
 
     @property
@@ -100,13 +100,13 @@ class Slots:
 
 
 def fresh_slots(number: Array, rules: Rules, **kept: Any) -> Slots:
-    """Make slots at the beginning of games, uint32[B], nothing dealt yet; `kept` are further fields of `Slots`."""
+    """Make slots at the beginning of games, uint32[B], before any deal; `kept` are further fields of `Slots`."""
     zero = jnp.zeros_like(number)
     return Slots(table.new_table(number, rules), number, zero, zero, zero, rules, **kept)
 
 
 def restart(slots: Slots, ended: Array, number: Array) -> Slots:
-    """Begin the games with some numbers, uint32[B], in the slots that have ended, bool[B]."""
+    """Begin the games with given numbers, uint32[B], in the slots that have ended, bool[B]."""
     kept = {name: getattr(slots, name) for name in ("key", "memory")}
     counts = {
         name: None if getattr(slots, name) is None else jnp.zeros_like(number) for name in ("num_choices", "num_reshuffles")
@@ -120,17 +120,17 @@ def restart(slots: Slots, ended: Array, number: Array) -> Slots:
 
 
 def no_bounds(number: Array) -> Words:
-    """Give the bounds of two players who have shown nothing."""
+    """Return the bounds of two players who have revealed nothing."""
     nothing = jnp.full_like(number, color_bounds.NOTHING_SHOWN)
     return nothing, nothing
 
 
 class Decision(NamedTuple):
-    """What is decided on at the first node of a row.
+    """Decision at the first node of a row.
 
     Attributes:
         move: uint32[B] see `unojax.table`.
-        seen: what else the row is to show; None if nothing.
+        seen: Further data for the row's output; None if nothing.
     """
 
     move: Array
@@ -148,21 +148,21 @@ def play_rows(
     num_rows: int,
     ahead: bool = False,
 ) -> tuple[Slots, _Rest, Any]:
-    """Play rows in all slots: the loop under everything that plays packed games with auto-reset.
+    """Play rows in all slots: the common loop of packed games with auto-reset.
 
     Args:
-        slots: the games; what does not change within a row, keys and memories, stays outside of the walk.
-        rest: any pytree, carried along.
+        slots: Games; fields that are constant within a row, keys and memories, stay outside of the walk.
+        rest: Any pytree, carried along.
         begin: `begin(slots)` decides at the first node of a row.
-        decide: `decide(index, slots, move)` gives the move at node 1, 2, ... of a row, as in `unojax.device.lanes.walk`.
-        finish: `finish(before, decision, after, rest)` restarts what has ended, and gives what the row shows.
-        num_nodes: of a row, static.
-        num_rows: static.
-        ahead: static; decide on a row at the end of the one before. XLA on CPU then computes a decision once, where it would
-            compute it anew for each array that follows from it; a row of several nodes does without.
+        decide: `decide(index, slots, move)` returns the move at node 1, 2, ... of a row, as in `unojax.device.lanes.walk`.
+        finish: `finish(before, decision, after, rest)` restarts ended games, and returns the row's output.
+        num_nodes: Nodes of a row, static.
+        num_rows: Number of rows, static.
+        ahead: Static; decide on a row at the end of the one before. XLA on a CPU then computes a decision once, instead of again
+            for each array that depends on it; a row of several nodes does not need this.
 
     Returns:
-        the slots, the rest, and what the rows show, [num_rows, ...].
+        The slots, the rest, and the outputs of the rows, [num_rows, ...].
     """
 
     def one_row(carry: tuple[Slots, _Rest, Decision | None], _: None) -> tuple[tuple[Slots, _Rest, Decision | None], Any]:
@@ -179,7 +179,7 @@ def play_rows(
 
 
 def carry_out(slots: Slots, move: Array) -> Slots:
-    """Take every slot one node further."""
+    """Advance every slot by one node."""
     before, after = slots.table, table.commit(slots.table, move)
     changes: dict[str, Any] = {}
     if slots.num_choices is not None:
@@ -215,7 +215,7 @@ def _bounds_after(bounds: Words, before: Table, after: Table, move: Array) -> Wo
 
 
 def action_of_move(before: Table, move: Array) -> Array:
-    """Tell the action of a move that begins a step: int8[...]."""
+    """Return the action of a move that begins a step: int8[...]."""
     meta = before._replace(meta=move & META_BITS).unpack_meta()
     played = (meta.color * np.uint32(cards.NUM_RANKS) + meta.rank).astype(jnp.int8)
     action = jnp.where(table.is_play(move), played, np.int8(cards.DRAW))
@@ -225,19 +225,19 @@ def action_of_move(before: Table, move: Array) -> Array:
 
 
 def is_turn(slots: Slots) -> Array:
-    """Tell the slots where a step is to begin: bool[B]. The reshuffle before a draw is part of the draw's step."""
+    """Return whether a step is to begin in each slot: bool[B]. The reshuffle before a draw is part of the draw's step."""
     meta = slots.table.unpack_meta()
     return (meta.phase == table.PLAY) & (meta.to_draw == 0) & ((slots.status & RESHUFFLE_FIELD.bit) == 0)
 
 
 def is_cut_off(slots: Slots, max_steps: Array | int) -> Array:
-    """Tell the slots whose game has had so many steps and is not over: bool[B]."""
+    """Return whether each slot's game has reached the limit of steps and is not over: bool[B]."""
     meta = slots.table.unpack_meta()
     return (meta.phase == table.PLAY) & (meta.to_draw == 0) & (slots.num_steps >= np.uint32(0) + max_steps)
 
 
 def pick_packed(policies: tuple[PackedPolicy, ...], slots: Slots, node: Node, word: Array) -> tuple[Picked, Array | None]:
-    """Pick what the policies of the players or chance choose at a node; also whether a choice was illegal, None: never."""
+    """Pick the choice of the players' policies or of chance at a node; also return whether it was illegal (None: never)."""
     view = view_at_node(slots.table, node, slots.rules)
     options = [narrow(policy, view, node.legal) for policy in policies]
     narrowed = bits.where(node.meta.player == 0, options[0], options[-1])
@@ -249,12 +249,12 @@ def pick_packed(policies: tuple[PackedPolicy, ...], slots: Slots, node: Node, wo
 
 
 def _is_built_in(policy: PackedPolicy) -> bool:
-    """Tell a policy of this package, which narrows legal options down and leaves some, from one that has to be checked."""
+    """Return whether a policy is of this package: those never return an illegal choice, while others have to be checked."""
     return type(policy) in (LinearPolicy, LookaheadPolicy) or any(policy is one for one in POLICIES.values())
 
 
 def pick_action(action: Array, node: Node, word: Array, rules: Rules) -> tuple[Picked, Array]:
-    """Pick the options that actions, int[B], stand for, or what chance chooses; also whether an action was illegal."""
+    """Pick the options of actions, int[B], or a choice of chance; also return whether an action was illegal."""
     in_range = (action >= 0) & (action < (rules.num_actions if rules.draw_is_option else cards.DRAW))
     played = table.pick_of(jnp.where(in_range, action, 0).astype(jnp.uint32), rules)
     drawn = Picked(*bits.choose(node.deck, word))
@@ -263,7 +263,7 @@ def pick_action(action: Array, node: Node, word: Array, rules: Rules) -> tuple[P
 
 
 def move_by(slots: Slots, node: Node, pick: Picked, coins: Array, is_illegal: Array | None, stands_still: Array) -> Array:
-    """Give the move that follows from a pick; none where a slot stands still, and a mark where a choice was illegal."""
+    """Return the move that follows from a pick: no change in a stopped slot, and a flag for an illegal choice."""
     move = table.resolve(slots.table, node, pick, coins, slots.rules)
     if is_illegal is not None:
         move = jnp.where(is_illegal, table.stay(slots.table) | ILLEGAL, move)
@@ -271,18 +271,18 @@ def move_by(slots: Slots, node: Node, pick: Picked, coins: Array, is_illegal: Ar
 
 
 def words_at(key: Words, slots: Slots) -> Words:
-    """Make the two random words of each slot's node."""
+    """Compute the two random words of each slot's node."""
     return threefry(key, (slots.game, slots.node))
 
 
 def observe_tables(tables: Table, last_action: Array | None, player: Array, rules: Rules) -> Observation:
-    """Show each table to a player, int8[...]; elementwise."""
+    """Return the view of each table for a player, int8[...]; elementwise."""
     assert last_action is not None, "kept where somebody looks at it"
     return observe_packed(begin_packed(tables, rules, last_action=last_action), player)
 
 
 def pass_forced(index: Any, slots: Slots, move: Any, *, key: Words, choices_only: bool) -> Array:
-    """Give the move at a node where nobody is asked; a slot where a player is to act, or that is cut off, stands still."""
+    """Return the move at a node without a decision; a slot whose player is to act, or that is cut off, stands still."""
     del index, move
     node = table.find_node(slots.table, slots.rules)
     word, coins = words_at(key, slots)
