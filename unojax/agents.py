@@ -1,8 +1,8 @@
-"""Agents: players that remember. `init`, `update` after every transition, `act`.
+"""Agents: players with memory. `init`, `update` after every transition, `act`.
 
-An agent sees observations only. All three functions are pure, unbatched, jit- and vmap-able, and the memory is any pytree, so an
-agent can be carried through thousands of games at once. A policy becomes an agent without memory (`PolicyAgent`); stronger ones
-are made of parts: a belief over the hidden hand (`unojax.belief.updaters`) and what values plays (`unojax.search`,
+An agent sees only observations. All three functions are pure, unbatched, jit- and vmap-able, and the memory is any pytree, so
+an agent can run in thousands of games at once. A policy becomes an agent without memory (`PolicyAgent`). Stronger agents combine
+a belief over the hidden hand (`unojax.belief.updaters`) with values of plays (`unojax.search`,
 `unojax.value`). `unojax.specs` makes agents from text.
 """
 
@@ -23,10 +23,10 @@ from unojax.observation import Observation
 from unojax.policies import Policy
 
 Memory = Any
-"""A pytree of arrays, the agent's own business."""
+"""A pytree of arrays, private to the agent."""
 
 RESIGN: Final = -2
-"""What `act` returns to give the game up. Between agents the other one wins then; it is no action of the game."""
+"""Result of `act` that resigns the game. Between agents the other one then wins; it is no action of the game."""
 
 
 class Agent(Protocol):
@@ -38,24 +38,25 @@ class Agent(Protocol):
         ...
 
     def init(self, key: Array, observation: Observation, /) -> Memory:
-        """The memory at the start of a game, from the agent's first observation. Consumes `key`."""
+        """Return the memory at the start of a game, from the agent's first observation. Consumes `key`."""
         ...
 
     def update(self, key: Array, memory: Memory, before: Observation, action: Array, after: Observation, /) -> Memory:
-        """The memory after a transition of either player: the public `action`, int32[], between two observations of the agent's.
-        Consumes `key`."""
+        """Return the memory after a transition of either player: the public `action`, int32[], between two observations of the
+        agent. Consumes `key`.
+        """
         ...
 
     def act(self, key: Array, memory: Memory, observation: Observation, legal_mask: Array, /) -> Array:
-        """An action, int32[], for `legal_mask`, bool[61] or [62] (`Rules.num_actions`). Consumes `key`.
+        """Return an action, int32[], for `legal_mask`, bool[61] or [62] (`Rules.num_actions`). Consumes `key`.
 
-        If it is not the agent's turn, or the game is over, any answer will do and no time should be spent on one.
+        If it is not the agent's turn, or the game is over, the result is ignored, so spend no time on it.
         """
         ...
 
 
 def act(agent: Agent, key: Array, memory: Memory, observation: Observation, legal_mask: Array) -> Array:
-    """Ask an agent for its action: int32[]. Consumes `key`.
+    """Call an agent for its action: int32[]. Consumes `key`.
 
     Raises:
         ValueError: If it returns something other than one integer.
@@ -73,16 +74,16 @@ def update(agent: Agent, key: Array, memory: Memory, before: Observation, action
 
 
 def faults_of(agent: Agent) -> list[str]:
-    """Say what an agent did wrong so far, a line for each kind of fault; most agents have no report."""
+    """Return an agent's faults so far, a line for each kind; most agents have no report."""
     return list(getattr(agent, "report", list)())
 
 
 def next_game(agent: Agent, key: Array, memory: Memory, observation: Observation) -> Memory:
-    """Begin the next game of a match against the same opponent: the memory at its start. Consumes `key`.
+    """Begin the next game of a match against the same opponent: return the memory at its start. Consumes `key`.
 
-    An agent that has a method `next_game(key, memory, observation)` is given the memory that it had at the end of the last game,
-    and keeps of it what it likes, such as the opponent's type; any other begins anew. The method is pure, unbatched and vmap-able
-    as the others are, and gives a memory of the same shapes.
+    An agent's method `next_game(key, memory, observation)` receives the memory at the end of the last game and may carry over any
+    part, such as the opponent's type. An agent without the method starts again from `init`. The method is pure, unbatched and
+    vmap-able like the others, and returns a memory of the same shapes.
 
     Raises:
         ValueError: If it does not.
@@ -94,23 +95,23 @@ def next_game(agent: Agent, key: Array, memory: Memory, observation: Observation
 
 
 def reveal(agent: Agent, memory: Memory, state: State, player: ArrayLike) -> Memory:
-    """Show the true state to an agent that has a method `reveal(memory, state, player)`, a yardstick, and nothing to any other.
+    """Show the true state to an oracle baseline, an agent with a method `reveal(memory, state, player)`, and nothing to others.
 
-    Nowhere else does the hidden hand reach an agent. The agent is about to act as `player`, with the memory that comes back.
+    This is the only path from the hidden hand to an agent. The agent is about to act as `player`, with the returned memory.
     """
     look = getattr(agent, "reveal", None)
     return memory if look is None else look(memory, state, player)
 
 
 def sees_hidden_hand(agent: Agent) -> bool:
-    """Tell an agent that `reveal` shows the opponent's hand."""
+    """Return whether `reveal` shows the opponent's hand to an agent."""
     # Searches have the method, and use it if their updater is an oracle.
     updater = getattr(agent, "updater", None)
     return hasattr(agent, "reveal") and (updater is None or hasattr(updater, "see"))
 
 
 def check_sees_no_hidden_hand(agent: Agent) -> None:
-    """Check that an agent plays by what a player sees. Raises ValueError if it does not."""
+    """Check that an agent plays without hidden information. Raises ValueError if it does not."""
     if sees_hidden_hand(agent):
         raise ValueError(f"{agent.name} looks at the hidden hand: what it does is no function of what a player sees")
 
@@ -121,8 +122,8 @@ class PolicyAgent:
     """A policy as an agent without memory. A pytree, so that the weights of a policy are traced (see `unojax.device.static`).
 
     Attributes:
-        name: as in `Agent`.
-        policy: chooses the actions.
+        name: As in `Agent`.
+        policy: Policy that chooses the actions.
     """
 
     name: str

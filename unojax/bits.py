@@ -1,13 +1,13 @@
-"""Sets of cards as four 32-bit words, and the few primitives that the rules are written over.
+"""Sets of cards as four 32-bit words, and the primitives for the rules.
 
-Word c holds the 27 slots of colour c in the layout of `unojax.cards`, so packing a canonical one-hot is a change of container
-and nothing else. Within a word, bits 0..12 are first copies, bits 13..24 second copies of ranks 1..12, bit 25 a Wild, bit 26 a
+Word c holds the 27 slots of colour c in the layout of `unojax.cards`, so packing a canonical one-hot only changes the
+container. Within a word, bits 0..12 are first copies, bits 13..24 second copies of ranks 1..12, bit 25 a Wild, bit 26 a
 Wild+4.
 
-Two kinds of sets live in words. A *canonical* set is a packed canonical one-hot. A set of *labelled* cards may hold any
-physical card, e.g. the second copy of red 5 without the first; `canonical` forgets which copies they are. A set of *options*
-uses bits 0..12, 25 and 26 of word c for the 15 ranks that can be played with colour c declared: the 60 play actions. Where the
-rules let a player choose to draw (or pass), or to challenge, bits 13 and 14 of word 0 stand for that.
+Words hold two kinds of sets. A *canonical* set is a packed canonical one-hot. A set of *labelled* cards may hold any
+physical card, e.g. the second copy of red 5 without the first; `canonical` drops the copy labels. A set of *options*
+uses bits 0..12, 25 and 26 of word c for the 15 ranks that can be played with colour c declared: the 60 play actions. If the
+rules have optional draws (or passes), or challenges, bits 13 and 14 of word 0 stand for these.
 
 Every function is elementwise over arrays of any one shape (a scalar per word for one game, `[B]` for a batch), branch-free, and
 exact; `vmap` is never needed.
@@ -57,20 +57,20 @@ _NIBBLE_SHIFTS: Final = np.arange(0, 32, 4, dtype=np.uint32)
 def pack(onehot: ArrayLike) -> Words:
     """Pack one-hots, bool[..., 108]: four words, uint32[...] each."""
     onehot = jnp.asarray(onehot)
-    # Four slots at a time: a multiplication gathers the low bits of a word's four bytes in its top byte. No two of the products'
-    # bits meet, so nothing carries.
+    # Four slots at a time: a multiplication gathers the low bits of a word's four bytes in its top byte. The bits of the products
+    # are disjoint, so nothing carries.
     quads = onehot.astype(jnp.uint8).reshape(*onehot.shape[:-1], cards.NUM_CARDS // 4, 4)
     nibbles = (lax.bitcast_convert_type(quads, jnp.uint32) * _GATHER) >> np.uint32(24) & np.uint32(0xF)
     padding = [(0, 0)] * (onehot.ndim - 1) + [(0, 32 - cards.NUM_CARDS // 4)]
     blocks = jnp.pad(nibbles, padding).reshape(*onehot.shape[:-1], 4, 8)
     shifted = blocks << cards.along_last(_NIBBLE_SHIFTS, blocks.ndim)
-    # A sum is a kernel of its own on a GPU, with what comes before it once more.
+    # On a GPU a sum is a separate kernel, which recomputes its input.
     dense = by_platform(
         lambda shifted: shifted.sum(-1, dtype=jnp.uint32),
         lambda shifted: functools.reduce(jnp.bitwise_or, (shifted[..., i] for i in range(8))),
         shifted,
     )
-    # 108 bits in a row, 32 to a word, are recut into words of 27.
+    # Recut 108 consecutive bits, 32 to a word, into words of 27.
     d0, d1, d2, d3 = (dense[..., i] for i in range(4))
     return (
         d0 & ALL_SLOTS,
@@ -83,7 +83,7 @@ def pack(onehot: ArrayLike) -> Words:
 @traced_once
 def unpack(words: Words) -> Array:
     """Unpack words, the inverse of `pack`: four `uint32[...] -> bool[..., 108]`."""
-    # Elementwise in the slots and without a concatenation, so that the compiler computes the words once per game and not once
+    # Elementwise in the slots and without a concatenation, so that the compiler computes the words once per game instead of once
     # per slot.
     w0, w1, w2, w3 = (
         word[..., None] & cards.along_last(slots, word.ndim + 1) for word, slots in zip(words, _SLOT_BITS_OF_WORD, strict=True)
@@ -98,12 +98,12 @@ def static_words(onehot: np.ndarray) -> StaticWords:
 
 
 def all_cards(composition: Sequence[int]) -> StaticWords:
-    """Pack all cards of a game with so many copies of the 54 types, constants."""
+    """Pack all cards of a game with given copies of the 54 types, constants."""
     return static_words(np.asarray(composition)[cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT)
 
 
 def empty(like: Array) -> Words:
-    """Make empty sets, with the shape of `like`."""
+    """Return empty sets, with the shape of `like`."""
     zero = jnp.zeros_like(like, jnp.uint32)
     return zero, zero, zero, zero
 
@@ -120,7 +120,7 @@ def any_of(words: Words) -> Array:
 
 
 def where(condition: Array, if_true: Words, if_false: Words) -> Words:
-    """Select between two sets lane by lane."""
+    """Select between two sets elementwise."""
     return map_words(lambda x, y: jnp.where(condition, x, y), if_true, if_false)
 
 
@@ -131,24 +131,24 @@ def map_words(fn, *sets: Words | StaticWords) -> Words:
 
 
 def rank_bit(rank: ArrayLike) -> Array:
-    """Make the option bit of a rank 0..14: uint32[...]."""
+    """Return the option bit of a rank 0..14: uint32[...]."""
     rank = jnp.asarray(rank)
     return jnp.uint32(1) << jnp.where(rank < cards.WILD, rank, rank + _SECOND_SHIFT)
 
 
 def rank_at(position: Array) -> Array:
-    """Tell the rank 0..14 of the card at a bit position 0..26 of any word; the inverse of `rank_bit` up to the copy."""
+    """Return the rank 0..14 of the card at a bit position 0..26 of any word; the inverse of `rank_bit` up to the copy."""
     return jnp.where(position >= cards.WILD, position - _SECOND_SHIFT, position)
 
 
 def both_copies(bit: Array) -> Array:
-    """Add to a first-copy bit the bit of its second copy, where there is one."""
+    """Add to a first-copy bit the bit of its second copy, if there is one."""
     return bit | ((bit & _HAS_SECOND_COPY) << _SECOND_SHIFT)
 
 
 @traced_once
 def type_mask(color: Array, rank: Array) -> Words:
-    """Collect all cards of a type; the colour of a wild is ignored."""
+    """Return all cards of a type; the colour of a wild is ignored."""
     kind = both_copies(rank_bit(rank))
     everywhere = rank >= cards.WILD
     w0, w1, w2, w3 = (jnp.where(everywhere | (color == c), kind, np.uint32(0)) for c in range(cards.NUM_COLORS))
@@ -157,18 +157,18 @@ def type_mask(color: Array, rank: Array) -> Words:
 
 @traced_once
 def types(words: Words) -> Words:
-    """Find the options of a set of labelled cards: per colour, the ranks held in any copy; a Wild shows in all four words."""
+    """Return the options of a set of labelled cards: per colour, the ranks held in any copy; a Wild shows in all four words."""
     wilds = any_of(words) & WILDS
     return map_words(lambda w: ((w | ((w & SECOND_COPIES) >> _SECOND_SHIFT)) & FIRST_COPIES) | wilds, words)
 
 
 @traced_once
 def matching(color: Array, rank: Array) -> Words:
-    """Find the options that may be played on a top card: colour or rank matches, or the card is Wild or Wild+4.
+    """Return the options that may be played on a top card: colour or rank matches, or the card is Wild or Wild+4.
 
     Args:
-        color: active colour 0..3, uint32[...].
-        rank: rank 0..14 of the top card, uint32[...]; a wild top matches no rank.
+        color: Active colour 0..3, uint32[...].
+        rank: Rank 0..14 of the top card, uint32[...]; a wild top matches no rank.
     """
     same_rank = rank_bit(rank) & FIRST_COPIES
     o0, o1, o2, o3 = (jnp.where(color == c, FIRST_COPIES, same_rank) | WILDS for c in range(cards.NUM_COLORS))
@@ -177,13 +177,13 @@ def matching(color: Array, rank: Array) -> Words:
 
 @traced_once
 def playable(hand: Words, color: Array, rank: Array) -> Words:
-    """Find the options that a hand, a labelled or canonical set, allows on a top card; see `matching`."""
+    """Return the options of a hand, a labelled or canonical set, on a top card; see `matching`."""
     return map_words(lambda held, match: held & match, types(hand), matching(color, rank))
 
 
 @traced_once
 def canonical(words: Words) -> Words:
-    """Forget which copies a set of labelled cards holds: the packed canonical one-hot of the same multiset."""
+    """Drop the copy labels of a set of labelled cards: the packed canonical one-hot of the same multiset."""
     num_wild = _count_bit(words, WILD_BIT)
     num_wild_draw_four = _count_bit(words, WILD_DRAW_FOUR_BIT)
 
@@ -208,7 +208,7 @@ def type_counts(words: Words) -> Array:
 
 @traced_once
 def merge(a: Words, b: Words) -> Words:
-    """Add two canonical sets as multisets, canonical; exact as long as no type exceeds its copies."""
+    """Add two canonical sets as multisets, canonical; exact if no type exceeds its copies."""
     num_wild = _count_bit(a, WILD_BIT) + _count_bit(b, WILD_BIT)
     num_wild_draw_four = _count_bit(a, WILD_DRAW_FOUR_BIT) + _count_bit(b, WILD_DRAW_FOUR_BIT)
 
@@ -232,29 +232,29 @@ def _wild_bits(color: int, num_wild: Array, num_wild_draw_four: Array) -> Array:
 
 
 def word_at(words: Words, index: Array) -> Array:
-    """Take `words[index]` for a traced index 0..3."""
+    """Return `words[index]` for a traced index 0..3."""
     return jnp.where(index < 2, jnp.where(index == 0, words[0], words[1]), jnp.where(index == 2, words[2], words[3]))
 
 
 def contains(words: Words, index: Array, position: Array) -> Array:
-    """Tell whether a set holds an element, by its word 0..3 and its bit position: bool[...]."""
+    """Return whether a set holds an element, given by its word 0..3 and its bit position: bool[...]."""
     return ((word_at(words, index) >> position) & np.uint32(1)) != 0
 
 
 def insert(words: Words, index: Array, bit: Array) -> Words:
-    """Put an element, a bit of word `index`, into a set; nothing where `bit` is 0."""
+    """Add an element, a bit of word `index`, to a set; no effect if `bit` is 0."""
     w0, w1, w2, w3 = (jnp.where(index == c, w | bit, w) for c, w in enumerate(words))
     return w0, w1, w2, w3
 
 
 def remove(words: Words, index: Array, bit: Array) -> Words:
-    """Take an element, a bit of word `index`, out of a set; nothing where `bit` is 0."""
+    """Remove an element, a bit of word `index`, from a set; no effect if `bit` is 0."""
     w0, w1, w2, w3 = (jnp.where(index == c, w & ~bit, w) for c, w in enumerate(words))
     return w0, w1, w2, w3
 
 
 def position_of(bit: Array) -> Array:
-    """Find the position of a bit, uint32[...] 0..31; 32 for none."""
+    """Return the position of a bit, uint32[...] 0..31; 32 if it is 0."""
     return lax.population_count(bit - np.uint32(1))
 
 
@@ -263,9 +263,9 @@ def one_copy(words: Words, color: Array, rank: Array) -> tuple[Array, Array]:
     """Find the lowest copy of a type in a set of labelled cards: (word index, bit); bit 0 if it holds none.
 
     Args:
-        words: labelled or canonical set.
-        color: colour 0..3 of the type; ignored for Wild and Wild+4, which are looked for in all four words.
-        rank: rank 0..14.
+        words: Labelled or canonical set.
+        color: Colour 0..3 of the type; ignored for Wild and Wild+4, which may be in any of the four words.
+        rank: Rank 0..14.
     """
     copies = map_words(lambda w: w & both_copies(rank_bit(rank)), words)
     c0, c1, c2 = copies[0] != 0, copies[1] != 0, copies[2] != 0
@@ -291,7 +291,7 @@ def uniform_below(bits: Array, n: Array) -> Array:
 def choose(words: Words, bits: Array) -> tuple[Array, Array]:
     """Choose a uniformly random element of a set: (word index 0..3, bit position 0..26), for random `bits`.
 
-    The answer for an empty set is meaningless but in range.
+    The result for an empty set is meaningless but in range.
     """
     return nth(words, uniform_below(bits, count(words)))
 
@@ -300,8 +300,8 @@ def choose(words: Words, bits: Array) -> tuple[Array, Array]:
 def nth(words: Words, r: Array) -> tuple[Array, Array]:
     """Find the r-th element of a set, uint32[...] counted from 0: (word index 0..3, bit position 0..26).
 
-    It is found by counting: first the word, then a binary search on the popcount of its lower part. The answer is in range but
-    meaningless if there are not so many.
+    The search counts: first the word, then a binary search on the popcount of its lower part. For a smaller set, the result is
+    meaningless but in range.
     """
     n0, n1, n2, _ = map(lax.population_count, words)
     end0, end1, end2 = n0, n0 + n1, n0 + n1 + n2
@@ -313,7 +313,7 @@ def nth(words: Words, r: Array) -> tuple[Array, Array]:
 
 
 def nth_bit(word: Array, r: Array) -> Array:
-    """Find the position of the r-th set bit, uint32[...] counted from 0; meaningless if there are not so many."""
+    """Find the position of the r-th set bit, uint32[...] counted from 0; meaningless if there are fewer."""
     position = jnp.zeros_like(word)
     for width in (16, 8, 4, 2, 1):
         below = lax.population_count((word >> position) & np.uint32((1 << width) - 1))

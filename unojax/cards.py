@@ -1,11 +1,11 @@
 """The 108 cards: types, copies, slots, and the canonical one-hot encoding of a set of cards.
 
-There are 54 card *types* (`colour * 13 + rank`, then Wild and Wild+4) and 108 cards. Copies of a type cannot be told apart, so
+There are 54 card *types* (`colour * 13 + rank`, then Wild and Wild+4) and 108 cards. Copies of a type are indistinguishable, so
 a set of cards is a multiset of types. It is stored as a **canonical one-hot** `bool[108]`: slot `s` stands for copy number
 `COPY_OF_SLOT[s]` of type `TYPE_OF_SLOT[s]` and is set if and only if the multiset holds more than that many copies. Equal
 multisets are therefore equal arrays.
 
-The slots are laid out as four blocks of 27, one for each colour, which is also the layout of the four packed 32-bit words in
+The slots form four blocks of 27, one for each colour, which is also the layout of the four packed 32-bit words in
 `unojax.bits`:
 
     offset  0..12   first copy of ranks 0..12 of the colour
@@ -13,8 +13,8 @@ The slots are laid out as four blocks of 27, one for each colour, which is also 
     offset 25       one of the four Wild cards
     offset 26       one of the four Wild+4 cards
 
-The tables are NumPy arrays, and a function imports JAX when it is first called: commands that only read cards and rules do
-without it.
+The tables are NumPy arrays, and functions import JAX on their first call, so commands that only read cards and rules do not need
+it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ NUM_ACTIONS: Final = 61
 """Actions 0..59 are `declared_colour * 15 + rank`; action 60 is `DRAW`."""
 DRAW: Final = 60
 CHALLENGE: Final = 61
-"""Challenges a Wild+4. It exists only where the rules say so: `Rules.num_actions`."""
+"""Challenges a Wild+4. It exists only under rules with challenges: `Rules.num_actions`."""
 DRAW_OF_RANK: Final = (0,) * DRAW_TWO + (2, 0, 4)
 """Cards that the next player draws for a card of each rank."""
 
@@ -69,7 +69,7 @@ COLOR_OF_TYPE: Final = _read_only(np.array([t // 13 if t < 52 else -1 for t in r
 RANK_OF_TYPE: Final = _read_only(np.array([t % 13 if t < 52 else t - 39 for t in range(NUM_TYPES)], np.int8))
 """int8[54]: rank 0..14 of each type."""
 COPIES: Final = _read_only(np.array([4 if r >= WILD else 1 if r == 0 else 2 for r in RANK_OF_TYPE], np.int8))
-"""int8[54]: how many cards of each type the full deck holds."""
+"""int8[54]: copies of each type in the full deck."""
 TYPE_NAMES: Final = tuple(
     RANK_NAMES[r] if c < 0 else COLOR_LETTERS[c] + RANK_NAMES[r]
     for c, r in zip(COLOR_OF_TYPE.tolist(), RANK_OF_TYPE.tolist(), strict=True)
@@ -116,7 +116,7 @@ def _check_last(values: ArrayLike, size: int, name: str) -> None:
 
 
 def along_last(values: np.ndarray, num_axes: int) -> np.ndarray:
-    """Give constants [n] leading axes of size 1, so that arrays of so many axes meet them without rank promotion."""
+    """Reshape constants [n] to `num_axes` axes, the leading ones of size 1, to avoid rank promotion."""
     return values.reshape((1,) * (num_axes - 1) + values.shape)
 
 
@@ -131,7 +131,7 @@ def counts(onehot: ArrayLike) -> Array:
     """Count the copies of each type in a set of cards: `bool[..., 108] -> int8[..., 54]`.
 
     Raises:
-        ValueError: the last axis is another one.
+        ValueError: If the last axis has another size.
     """
     import jax.numpy as jnp
 
@@ -146,22 +146,22 @@ def _counts(onehot: Array) -> Array:
 
 
 def by_copy(of_slots: Array) -> Array:
-    """Lay out what there is of each slot, [..., 108], by type and copy: [..., 54, 4], zero past a type's last copy."""
+    """Rearrange values of each slot, [..., 108], by type and copy: [..., 54, 4], zero past a type's last copy."""
     import jax.numpy as jnp
 
     is_copy = (SLOTS_OF_TYPE < NUM_CARDS).reshape((1,) * (of_slots.ndim - 1) + SLOTS_OF_TYPE.shape)
-    # No index is out of bounds, which checkify would tell of.
+    # checkify would report an index out of bounds.
     return jnp.where(is_copy, of_slots[..., np.minimum(SLOTS_OF_TYPE, NUM_CARDS - 1)], np.zeros((), of_slots.dtype))
 
 
 def onehot(counts: ArrayLike) -> Array:
     """Write a multiset as a canonical one-hot: `int[..., 54] -> bool[..., 108]`.
 
-    A count above the type's number of copies has no slot to go to; `counts(onehot(c))` then differs from `c`. Host code that
-    takes counts from a user checks them first.
+    A count above the type's number of copies has no slot, so `counts(onehot(c))` then differs from `c`. Host code checks
+    counts from users first.
 
     Raises:
-        ValueError: the last axis is another one.
+        ValueError: If the last axis has another size.
     """
     import jax.numpy as jnp
 
@@ -174,7 +174,7 @@ def _onehot(counts: Array) -> Array:
 
 
 def type_of(color: ArrayLike, rank: ArrayLike) -> Array:
-    """Give the card type of a rank and its (own or declared) colour, int32; the colour of a Wild or Wild+4 is ignored."""
+    """Return the card type of a rank and its (own or declared) colour, int32; the colour of a Wild or Wild+4 is ignored."""
     import jax.numpy as jnp
 
     rank = jnp.asarray(rank, jnp.int32)
@@ -182,7 +182,7 @@ def type_of(color: ArrayLike, rank: ArrayLike) -> Array:
 
 
 def card_type(color: int, rank: int) -> int:
-    """Give the card type of a rank and its (own or declared) colour on the host; see `type_of`."""
+    """Return the card type of a rank and its (own or declared) colour on the host; see `type_of`."""
     return int(TYPE_OF_PLAY[color * NUM_RANKS + rank])
 
 
@@ -192,7 +192,7 @@ def count_types(onehot: ArrayLike) -> np.ndarray:
 
 
 def first(counts: Any, number: ArrayLike) -> Any:
-    """Take the first `number` cards of a multiset, in the order of types: int8[54]; of NumPy's arrays as NumPy."""
+    """Take the first `number` cards of a multiset, in the order of types: int8[54]; NumPy input gives NumPy output."""
     return (number - (counts.cumsum() - counts)).clip(0, counts).astype(np.int8)
 
 

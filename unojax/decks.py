@@ -1,4 +1,4 @@
-"""Decks: the copies of each of the 54 card types that are in the game, by parts or as text. Imports no JAX."""
+"""Decks: copies of each of the 54 card types in the game, by parts or as text. Imports no JAX."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RANK: Final = r"(?:\d-\d|\d|[SRsr]|\+2)"
 
 
 def is_int(value: object) -> TypeGuard[int]:
-    """Tell a Python or NumPy integer, True and False excepted."""
+    """Return whether a value is a Python or NumPy integer and no bool."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
@@ -26,10 +26,10 @@ def small_deck(*, colors: int = 4, ranks: Sequence[int] = tuple(range(13)), copi
     """Make the copy counts of a smaller deck, for exact solving: `Rules(deck=small_deck(colors=2, ranks=(1, 2, 10), wilds=1))`.
 
     Args:
-        colors: the first so many of red, yellow, blue, green.
-        ranks: coloured ranks 0..12 (Skip 10, Reverse 11, +2 12).
-        copies: at most so many copies of each coloured card (there is only one 0).
-        wilds: so many Wild and as many Wild+4.
+        colors: Number of colours, from the first of red, yellow, blue, green.
+        ranks: Coloured ranks 0..12 (Skip 10, Reverse 11, +2 12).
+        copies: Largest number of copies of each coloured card (there is only one 0).
+        wilds: Number of Wild cards and of Wild+4 cards.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -50,7 +50,7 @@ def small_deck(*, colors: int = 4, ranks: Sequence[int] = tuple(range(13)), copi
 FULL: Final = tuple(cards.COPIES.tolist())
 """All 108 cards."""
 DECKS: Final = {"full": FULL, "numbers": small_deck(ranks=range(10), wilds=0)}
-"""Decks with a name."""
+"""Named decks."""
 
 
 def parse_deck(text: str) -> tuple[int, ...]:
@@ -62,7 +62,7 @@ def parse_deck(text: str) -> tuple[int, ...]:
             none); or the path of a JSON file, `FILE.json`, with a list of 54 copy counts.
 
     Raises:
-        ValueError: If the text can't be read; the message says what is allowed.
+        ValueError: If the text cannot be parsed; the message lists the allowed forms.
     """
     if text in DECKS:
         return DECKS[text]
@@ -88,7 +88,7 @@ def parse_deck(text: str) -> tuple[int, ...]:
 
 
 def check_copies(deck: Sequence[int]) -> tuple[int, ...]:
-    """Return copy counts as a tuple. Raises ValueError if they are not 54, or more than the full deck has."""
+    """Return copy counts as a tuple. Raises ValueError if they are not 54, or exceed the full deck."""
     values = np.asarray(deck)
     if values.shape != (cards.NUM_TYPES,) or values.dtype.kind not in "iu":
         raise ValueError(f"deck must be {cards.NUM_TYPES} integer copy counts, one per card type, got {deck!r}")
@@ -101,7 +101,7 @@ def check_copies(deck: Sequence[int]) -> tuple[int, ...]:
 def _parse_ranks(text: str, value: str) -> list[int]:
     if value == "none":
         return []
-    # A plus between two ranks separates them; "+2" has one of its own, so "1+2" is one and two, "1++2" one and draw two.
+    # A plus between two ranks separates them; "+2" has its own, so "1+2" is one and two, "1++2" one and draw two.
     if not re.fullmatch(rf"{_RANK}(?:\+{_RANK})*", value):
         raise ValueError(
             f"deck {text!r}: ranks must be 0-9, S, R and +2 joined by +, such as 0-5+S or 7++2, or none, got {value!r}"

@@ -1,9 +1,9 @@
-"""Agents by text: `uniform`, `name:key=value,key=value`. Imports no JAX until an agent is made.
+"""Agents by text: `uniform`, `name:key=value,key=value`. JAX is imported only when an agent is made.
 
 A name stands for a named policy (`unojax.policies.POLICIES`) or for an entry of `AGENTS`, which `register` adds. An entry leads
-to a policy, or to a factory of agents: a function whose parameters all have defaults. Those with simple types are the keys, the
-factory checks their values, and the `name` of what it makes is `format_spec(entry, factory, values)`. A parameter `rules` gets
-the rules of the game. `my.py:clever` names a policy, an agent or a factory in a file of one's own, see `unojax.files.own`.
+to a policy, or to a factory of agents: a function whose parameters all have defaults. Parameters with simple types are the keys.
+The factory checks their values, and the `name` of its result is `format_spec(entry, factory, values)`. A parameter `rules`
+receives the rules of the game. `my.py:clever` names a policy, an agent or a factory in a user's file, see `unojax.files.own`.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ POLICY_NAMES: Final = (
     *("uniform", "greedy", "keep-wilds", "wilds-first", "actions-first", "actions-last", "scarcest-color", "commonest-color"),
     *("repeat-turns", "guard", "lookahead", "linear"),
 )
-"""The names in `unojax.policies.POLICIES`, for those who can't wait for JAX; a test holds the two together."""
+"""Names in `unojax.policies.POLICIES`, available without importing JAX; a test keeps the two equal."""
 
 SHIPPED_RULES: Final = ("default", "rlcard")
-"""Rules that shipped networks play by, for those who can't wait for JAX; a test holds the two together."""
+"""Rules supported by shipped networks, available without importing JAX; a test keeps the two equal."""
 _LAST_KEYS: Final = {"process": "command", "rlcard": "model"}
-"""Keys without a name in the spec, whose value is all that follows the others, whatever is in it: `process:seconds=2,python
-my.py`."""
+"""Keys without a name in the spec. Their value is the rest of the spec, verbatim: `process:seconds=2,python
+my.py`.
+"""
 
 _BOOLS: Final = {"true": True, "false": False}
 _NONE: Final = "none"
@@ -48,18 +49,18 @@ Factory = Callable[..., "Agent"]
 """A function that makes agents; all its parameters have defaults."""
 
 AGENTS: Final[dict[str, Callable[[], Factory]]] = {}
-"""Names beside those of the named policies; each value imports and returns a factory. `unojax.registry` fills it."""
+"""Names besides those of the named policies; each value imports and returns a factory. `unojax.registry` fills it."""
 
 
 def register(name: str, load: Callable[[], Factory]) -> None:
-    """Let a spec name agents.
+    """Register a name for use in agent specs.
 
     Args:
         name: Name before the colon of a spec: letters, digits and hyphens.
         load: Function that imports and returns the factory. It runs when a spec first needs the factory.
 
     Raises:
-        ValueError: If the name is none, or is taken by another agent or policy.
+        ValueError: If the name is malformed, or taken by another agent or policy.
     """
     if not re.fullmatch(r"[A-Za-z0-9-]+", name):
         raise ValueError(f"an agent's name must consist of letters, digits and hyphens, got {name!r}")
@@ -72,13 +73,13 @@ def parse_agent(spec: str, *, rules: Rules | str | None = None, **changes: Any) 
     """Make the agent that a spec describes.
 
     Args:
-        spec: `name` or `name:key=value,...`. Whole numbers may be written 1e4, flags are true or false, and where None is
-            allowed it is none. What is left out has its default.
-        rules: of the games that the agent is to play, or the name of a preset, if not the default ones.
-        changes: values of keys in place of those of the spec.
+        spec: `name` or `name:key=value,...`. Whole numbers may be written 1e4, flags are true or false, and if None is
+            allowed it is none. Omitted keys have their defaults.
+        rules: Rules of the agent's games, or the name of a preset; the default rules if omitted.
+        changes: Values of keys that override those of the spec.
 
     Raises:
-        ValueError: there is no such name, key or value; the message says which there are.
+        ValueError: If there is no such name, key or value; the message lists the valid ones.
     """
     from unojax.agents import PolicyAgent
     from unojax.rules import as_rules
@@ -102,7 +103,7 @@ def parse_agent(spec: str, *, rules: Rules | str | None = None, **changes: Any) 
 
 
 def choose_opponent(asked: str | None, rules: Rules) -> str:
-    """Name the opponent of a person: the one asked for; else the shipped network, or a search under rules unknown to it."""
+    """Return the opponent of a person: the requested one; else the shipped network, or a search if it lacks the rules."""
     from unojax.rules import PRESETS
 
     if asked is not None:
@@ -112,25 +113,25 @@ def choose_opponent(asked: str | None, rules: Rules) -> str:
 
 
 def knowing_search(policy: str) -> str:
-    """Name a search that knows the policy which it plays against: in its belief, and in its rollouts.
+    """Return the spec of a search that knows the opponent's policy, in its belief and in its rollouts.
 
-    The model never strays, where `unojax.belief.belief_update` asks for some tremble: weights of particles can be a little off.
-    What the search wins is a lower bound all the same.
+    The model has no tremble, although `unojax.belief.belief_update` recommends some, so weights of particles can be slightly off.
+    The search's win rate is a lower bound all the same.
     """
     model = policy if policy == "uniform" else f"{policy}+0"
     return f"mc:keep=0,model={model},opponent={policy}"
 
 
 def runs_code(spec: str) -> bool:
-    """Tell a spec that runs what does not come with the package: a file of one's own, a program, a model of another library.
+    """Return whether a spec runs code from outside the package: a user's file, a program, a model of another library.
 
-    A spec that somebody else wrote down, in a saved game say, is to be refused then.
+    Reject such a spec if it comes from an untrusted source, such as a saved game.
     """
     return is_own(spec) or spec.partition(":")[0] in _LAST_KEYS
 
 
 def short_name(spec: str) -> str:
-    """Name an agent without its parameters: `value`, `my.py:clever`."""
+    """Return an agent's name without its parameters: `value`, `my.py:clever`."""
     if not is_own(spec):
         return spec.partition(":")[0]
     path, _, name = split_own(spec)[0].rpartition(":")
@@ -138,10 +139,11 @@ def short_name(spec: str) -> str:
 
 
 def files_of(spec: str) -> list[Path]:
-    """List what in a spec may be the path of a file, such as a network's, a program's, or one that a program is given.
+    """List the possible file paths in a spec, such as those of a network, a program, or a program's arguments.
 
-    They need not exist: a number is such a path too. Of a command its words count, and what follows an equals sign in one; not an
-    installed program at its head, which is found by its name alone: a script is no other player when its interpreter is updated.
+    They need not exist: a number is such a path too. For a command, the list has its words, and in a word the text after an
+    equals sign. It omits an installed program at the head, found by its name alone: a script is no other player after its
+    interpreter is updated.
     """
     if is_own(spec):
         return [file_of(spec), *_values_in(split_own(spec)[1] or "")]
@@ -154,7 +156,7 @@ def files_of(spec: str) -> list[Path]:
     try:
         program, *words = shlex.split(last)
     except ValueError:
-        # No command, or one that can't be split: making the agent says so.
+        # If this is no command, or cannot be split, making the agent raises the error.
         return []
     named = [] if _is_installed(program) else [program]
     return [Path(part) for part in named + [part for word in words for part in (word, word.partition("=")[2])] if part]
@@ -165,16 +167,16 @@ def _values_in(settings: str) -> list[Path]:
 
 
 def _is_installed(program: str) -> bool:
-    """Tell a program that is found by its name, whether that or its path is given."""
+    """Return whether a program is found by its name, whether given as name or path."""
     found = shutil.which(Path(program).name)
     return os.sep not in program or (found is not None and Path(found).resolve() == Path(program).resolve())
 
 
 def parse_policy(spec: str) -> Policy:
-    """Look up a policy by its name, or in a file of one's own.
+    """Look up a policy by its name, or in a user's file.
 
     Raises:
-        ValueError: there is none, or it is an agent, which remembers.
+        ValueError: If there is none, or it is an agent, which has memory.
     """
     from unojax.policies import get_policy
 
@@ -187,7 +189,7 @@ def parse_policy(spec: str) -> Policy:
 
 
 def _own_agent(spec: str, found: Any, rules: Rules | None, changes: dict[str, Any]) -> Agent:
-    """Take what a file holds for an agent: a policy goes by its spec, an agent by its own name."""
+    """Make an agent of an object in a user's file: a policy takes its spec as name, an agent keeps its own."""
     from unojax.agents import PolicyAgent
 
     name, values = split_own(spec)
@@ -223,10 +225,10 @@ def _make_own(spec: str, factory: Callable[..., Any], values: str | None, rules:
 
 
 def as_agent(player: str | Policy | Agent, *, rules: Rules | None = None) -> Agent:
-    """Take a player as a spec, made for games of these rules, as a policy, or as an agent, which stays as it is.
+    """Resolve a player: a spec, made for these rules, a policy, or an agent, which stays unchanged.
 
     Raises:
-        ValueError: it is none of these, or no agent has that spec.
+        ValueError: If it is none of these, or no agent has that spec.
     """
     from unojax.agents import PolicyAgent
     from unojax.policies import name_of
@@ -245,7 +247,7 @@ def as_agent(player: str | Policy | Agent, *, rules: Rules | None = None) -> Age
 
 
 def settings_of(spec: str) -> dict[str, Any]:
-    """Read the values of all keys of a spec, defaults too; a policy has none. Raises as `parse_agent`, but for ranges."""
+    """Read the values of all keys of a spec, including defaults; a policy has none. Raises as `parse_agent`, ranges excepted."""
     found = _find(spec)
     if is_own(spec) or not _is_factory(found):
         return {}
@@ -253,14 +255,14 @@ def settings_of(spec: str) -> dict[str, Any]:
 
 
 def format_spec(name: str, factory: Factory, values: Mapping[str, Any]) -> str:
-    """Write the shortest spec that makes the same again: the values that differ from the factory's defaults, in their order."""
+    """Write the shortest spec with these values: those that differ from the factory's defaults, in their order."""
     differing = [key for key, (_, default) in keys_of(factory).items() if values.get(key, default) != default]
     parts = [f"{key}={format_value(values[key])}" for key in differing]
     return f"{name}:{','.join(parts)}" if parts else name
 
 
 def factory_of(name: str) -> Factory:
-    """Give the function behind an entry of `AGENTS`. Raises ValueError where it needs a library that is not there."""
+    """Return the function behind an entry of `AGENTS`. Raises ValueError if it needs a library that is missing."""
     try:
         return AGENTS[name]()
     except ImportError as error:
@@ -268,18 +270,18 @@ def factory_of(name: str) -> Factory:
 
 
 def load_policies(policies: Sequence[str | Policy]) -> tuple[tuple[Policy, Policy], tuple[str, str]]:
-    """Load two policies, with their names; one of one's own is named in the error if it fails, or returns no action.
+    """Load two policies, with their names. If a user's policy fails or returns no action, the error names it.
 
     Args:
-        policies: names, specs such as `my.py:name`, or policies.
+        policies: Names, specs such as `my.py:name`, or policies.
 
     Raises:
-        ValueError: If there is no such policy, or a packed one of one's own can't be hashed.
+        ValueError: If there is no such policy, or a user's packed policy cannot be hashed.
     """
     first, second = policies
     names = [policy if isinstance(policy, str) else getattr(policy, "name", type(policy).__name__) for policy in policies]
     loaded = [_load_policy(policy) if isinstance(policy, str) else policy for policy in policies]
-    # Two loads of one policy are one.
+    # Loading a file twice would give two different policies.
     return (loaded[0], loaded[0] if first == second else loaded[1]), (names[0], names[1])
 
 
@@ -292,7 +294,7 @@ def _load_policy(spec: str) -> Policy:
     from unojax.policies import PackedPolicy
 
     if isinstance(policy, PackedPolicy):
-        # Games ask packed policies by other methods than the call, so it stays what it is.
+        # Games call other methods of packed policies, so do not wrap them.
         static.split(policy)
         return policy
 
@@ -306,7 +308,7 @@ def _load_policy(spec: str) -> Policy:
 
 
 def check_policy_names(names: Sequence[str]) -> None:
-    """Check names of policies without JAX; what is one's own is looked at when it is loaded.
+    """Check names of policies without JAX; a user's file is checked when it is loaded.
 
     Raises:
         ValueError: If no policy has such a name.
@@ -336,7 +338,7 @@ def _is_factory(found: Any) -> bool:
 
 
 def _parse_values(spec: str, factory: Callable[..., Any], rest: str | None = None) -> dict[str, Any]:
-    """Read the values of a spec; `rest` is what follows the colon, where that is not the first one."""
+    """Read the values of a spec; `rest` is the text after the colon, unless that is the first one."""
     allowed = keys_of(factory)
     name, colon = spec, rest is not None
     if not is_own(spec):
@@ -362,16 +364,16 @@ def _parse_values(spec: str, factory: Callable[..., Any], rest: str | None = Non
 
 
 def _part_last(rest: str, keys: str) -> tuple[str, str]:
-    """Part settings, whose keys match a pattern, from the last value of `_LAST_KEYS` behind them, which may hold anything."""
+    """Separate settings, whose keys match a pattern, from the last value of `_LAST_KEYS` after them, which may hold any text."""
     settings = re.match(rf"(?:(?:{keys})=[^,]*,)*", rest)
     assert settings is not None
     return settings[0].removesuffix(","), rest[settings.end() :]
 
 
 def keys_of(factory: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
-    """Give types and defaults of the parameters that a spec can set: not one of another type, such as an array of weights.
+    """Return types and defaults of the parameters that a spec can set, without those of other types, such as an array of weights.
 
-    The type is that of the annotation; that of the default where there is none, or one that only type checkers can resolve.
+    The type is that of the annotation; if it is missing, or only type checkers can resolve it, that of the default.
     """
     code = unwrap(factory.__init__ if isinstance(factory, type) else factory)
     names = getattr(getattr(code, "func", code), "__globals__", {})  # `partial` has a func
@@ -402,7 +404,7 @@ def _is_union(kind: Any) -> bool:
 
 
 def _parse_value(text: str, kind: Any) -> Any:
-    """Raises ValueError with what would be allowed."""
+    """Parse one value. Raises ValueError with the allowed values."""
     if _is_union(kind):
         allowed = []
         for option in get_args(kind):
@@ -445,7 +447,7 @@ def _parse_int(text: str) -> int:
 
 
 def format_value(value: Any) -> str:
-    """Write a value as a spec does."""
+    """Write a value in the form of a spec."""
     if value is None:
         return _NONE
     if isinstance(value, bool):
@@ -457,7 +459,7 @@ def format_value(value: Any) -> str:
 
 
 class Key(NamedTuple):
-    """A key of a spec: what is allowed, its default and what it means; `is_shared`: the same as of another agent."""
+    """A key of a spec: allowed values, default and meaning; `is_shared`: the same as of another agent."""
 
     key: str
     kind: str
@@ -467,29 +469,29 @@ class Key(NamedTuple):
 
 
 def describe_agent(name: str) -> tuple[str, list[Key]]:
-    """Say what an agent is, and list its parameters, from the docstring of the function that makes it."""
+    """Describe an agent and its parameters, from the docstring of the function that makes it."""
     try:
         factory = factory_of(name)
     except ValueError as error:
-        # It needs a library that is not there.
+        # A required library is missing.
         return f"{error}.", []
     summary, meanings = read_docstring(factory)
     parameters = []
     for key, (kind, default) in keys_of(factory).items():
-        # Python leaves docstrings out if it is told to (-OO).
+        # Python -OO strips docstrings.
         meaning = meanings.get(key, "")
         if is_shared := meaning.startswith("as in `"):
-            # Told once, of the function named there.
+            # The function named there documents the key.
             other = getattr(sys.modules[factory.__module__], meaning.split("`")[1])
             meaning = read_docstring(other)[1].get(key, "")
-        # What was measured for a default stands in brackets, and in the docstring alone.
+        # Measurements behind a default stand in brackets and are shown only in the docstring.
         meaning = re.sub(r"\s*\([^()]*\)", "", meaning).replace("`", "").rstrip(".")
         parameters.append(Key(key, _kind_words(kind), format_value(default), meaning, is_shared))
     return summary, parameters
 
 
 def _kind_words(kind: Any) -> str:
-    """Write the type of a parameter as what may be written for it."""
+    """Describe the type of a parameter by its allowed values."""
     if kind in (int, float, str, bool, types.NoneType):
         return {int: "whole number", float: "number", str: "text", bool: "true, false", types.NoneType: "none"}[kind]
     if get_origin(kind) is Literal:

@@ -1,6 +1,6 @@
-"""Policies: how a player chooses among the legal actions.
+"""Policies: rules for choosing among the legal actions.
 
-`POLICIES` has the named ones. `packed` says what a policy is, `rule` has simple rules, `scoring` those that add up points.
+`POLICIES` has the named ones. `packed` defines policies, `rule` has simple rules, `scoring` policies that sum points.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ POLICIES: Final[dict[str, PackedPolicy]] = {**RULE_POLICIES, LOOKAHEAD.name: LOO
 
 
 def get_policy(name: str) -> PackedPolicy:
-    """Look a named policy up.
+    """Look up a named policy.
 
     Raises:
-        ValueError: there is no such policy; the message lists those there are.
+        ValueError: If there is no such policy; the message lists the names.
     """
     if name not in POLICIES:
         raise ValueError(f"no policy is called {name!r}; choose one of {', '.join(POLICIES)}")
@@ -42,10 +42,10 @@ def get_policy(name: str) -> PackedPolicy:
 
 
 def as_policies(policies: Sequence[str | Policy]) -> tuple[Policy, Policy]:
-    """Take two policies, one for each player, by name or as they are.
+    """Resolve two policies, one for each player, by name or as objects.
 
     Raises:
-        ValueError: there are not two, a name is unknown, or one is an agent; the message says what to do.
+        ValueError: If there are not two, a name is unknown, or one is an agent; the message suggests a fix.
     """
     if isinstance(policies, str) or len(policies) != 2:
         raise ValueError(f"policies must be two, names or callables, one for each player, got {policies!r}")

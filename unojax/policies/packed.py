@@ -1,4 +1,4 @@
-"""Policies in general, and the packed ones.
+"""Policies in general, and packed ones.
 
 A policy is any callable `policy(key, observation, legal_mask) -> action`, unbatched and jit-able. A `PackedPolicy` narrows the
 legal plays down to its favourites with a few bit operations on packed options (`unojax.bits`), and chooses uniformly among them.
@@ -38,44 +38,44 @@ class Policy(Protocol):
 
 
 def name_of(chooser: object) -> str:
-    """Name what chooses, a policy or a model of one, in messages: its `name`, or what its function or class is called."""
+    """Return the name of a policy or opponent model for messages: its `name`, or that of its function or class."""
     if isinstance(chooser, partial):
         return name_of(chooser.func)
     return str(getattr(chooser, "name", None) or getattr(chooser, "__name__", None) or type(chooser).__name__)
 
 
 def distinct(policies: tuple[Policy, Policy]) -> tuple[Policy, ...]:
-    """Drop the second of two players' policies if it is the first, so that it is asked once."""
+    """Drop the second of two players' policies if it is the first, so that it is evaluated once."""
     return policies[:1] if policies[0] is policies[1] else policies
 
 
 def ask(policies: tuple[Policy, ...], key: Array, observation: Observation, legal_mask: Array) -> Array:
-    """Ask the policies, one for each player or one for both, what the observer plays: int32[].
+    """Call the policies, one for each player or one for both, for the observer's action: int32[].
 
-    Both are asked with the same key, since under `vmap` either may be the one who moves.
+    Both are called with the same key, because under `vmap` either may be the one to move.
 
     Raises:
-        ValueError: a policy returns something else than one integer.
+        ValueError: If a policy returns something other than one integer.
     """
     actions = [one_integer(policy(jax.random.clone(key), observation, legal_mask), "a policy") for policy in policies]
     return jnp.where(observation.player == 0, actions[0], actions[-1]).astype(jnp.int32)
 
 
 def action_probs(asked: Callable[..., Any], who: str, observation: Observation, legal_mask: Array) -> Array:
-    """Ask for a number for each action, such as its probability or likelihood: float32[A], A = `Rules.num_actions`.
+    """Evaluate a number for each action, such as its probability or likelihood: float32[A], A = `Rules.num_actions`.
 
     Raises:
-        ValueError: If something else comes back.
+        ValueError: If the result has another form.
     """
     shape = (observation.rules.num_actions,)
     return numbers(asked(observation, legal_mask), who, shape, "a number for each action (Rules.num_actions)")
 
 
 def narrow(policy: PackedPolicy, view: View, legal: Words) -> Words:
-    """Ask a packed policy for its favourites among legal options: four words of the shape of `legal`.
+    """Call a packed policy for its favourites among legal options: four words of the shape of `legal`.
 
     Raises:
-        ValueError: If something else comes back.
+        ValueError: If the result has another form.
     """
     w0, w1, w2, w3 = like(policy.narrow(view, legal), f"{name_of(policy)}.narrow", legal, "packed options (bits.Words)")
     return w0, w1, w2, w3
@@ -88,7 +88,7 @@ def prefer(legal: Words, favoured: Words) -> Words:
 
 
 def plays_before_draws(legal: Words) -> Words:
-    """Keep the plays among the legal options; where there are none, drawing rather than a challenge."""
+    """Keep the plays among the legal options; without any, keep drawing rather than a challenge."""
     plays = bits.map_words(lambda w: w & bits.PLAYS, legal)
     draw = legal[0] & bits.DRAW_OPTION, *bits.empty(legal[0])[1:]
     return bits.where(bits.any_of(plays) != 0, plays, prefer(legal, draw))
@@ -101,26 +101,26 @@ def _pick(key: Array, narrowed: Words, rules: Rules) -> Array:
 
 
 class PackedPolicy(ABC):
-    """A policy that narrows down the legal plays and chooses uniformly among what is left."""
+    """A policy that narrows down the legal plays and chooses uniformly among the rest."""
 
     name: str
     summary: str
 
     @abstractmethod
     def narrow(self, view: View, legal: Words) -> Words:
-        """Narrow legal options down to those that the policy chooses from, none only if none is legal. Elementwise."""
+        """Narrow legal options down to the policy's candidates, empty only if no option is legal. Elementwise."""
 
     def __call__(self, key: Array, observation: Observation, legal_mask: Array) -> Array:
         """Choose an action, int32[]: DRAW if no play is legal.
 
         Raises:
-            ValueError: an argument is a batch.
+            ValueError: If an argument is a batch.
         """
         check_key(key, "a policy")
         return self.choose(key, *self._packed(observation, legal_mask, "a policy"))
 
     def choose(self, key: Array, view: View, legal: Words) -> Array:
-        """Choose an action, int32[], as `__call__` does, by what it sees packed and the options that are legal."""
+        """Choose an action, int32[], as `__call__` does, from a packed view and the legal options."""
         return _pick(key, narrow(self, view, legal), view.rules)
 
     def choose_each(self, keys: Array, observations: Observation, legal_masks: Array) -> Array:
@@ -133,7 +133,7 @@ class PackedPolicy(ABC):
         """Compute the probability of each action, float32[61], or [62] (`Rules.num_actions`).
 
         Raises:
-            ValueError: an argument is a batch.
+            ValueError: If an argument is a batch.
         """
         narrowed = narrow(self, *self._packed(observation, legal_mask, "action_probs"))
         chosen = game.options_to_actions(narrowed, observation.rules).astype(jnp.float32)

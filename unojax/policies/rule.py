@@ -1,4 +1,4 @@
-"""Policies that a person would name: preferences applied one after the other to the legal plays."""
+"""Policies from human rules of thumb: preferences applied one after the other to the legal plays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from unojax.policies.packed import PackedPolicy, plays_before_draws, prefer
 from unojax.view import View
 
 Preference = Callable[[View, Words], Words]
-"""Narrows a set of legal options to a subset of it, not empty unless the set is."""
+"""Function that narrows legal options to a subset, empty only if they are empty."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def _color_counts(view: View) -> Words:
 
 
 def declare_most_held(view: View, legal: Words) -> Words:
-    """With a Wild or Wild+4, declare a colour of which one holds most. Leaves coloured plays alone."""
+    """With a Wild or Wild+4, declare the colour with the most cards in hand. Does not affect coloured plays."""
     held = _color_counts(view)
     most = jnp.maximum(jnp.maximum(held[0], held[1]), jnp.maximum(held[2], held[3]))
     return bits.map_words(lambda n, option: jnp.where(n == most, option, option & ~bits.WILDS), held, legal)
@@ -85,18 +85,18 @@ def _by_color_count(view: View, legal: Words, sign: int) -> Words:
 
 
 def scarcest_color(view: View, legal: Words) -> Words:
-    """Prefer coloured plays of the colour of which one holds least."""
+    """Prefer coloured plays of the colour with the fewest cards in hand."""
     return _by_color_count(view, legal, -1)
 
 
 def commonest_color(view: View, legal: Words) -> Words:
-    """Prefer coloured plays of the colour of which one holds most."""
+    """Prefer coloured plays of the colour with the most cards in hand."""
     return _by_color_count(view, legal, 1)
 
 
 @dataclass(frozen=True)
 class WhenOpponentHas:
-    """Switch from one preference to another while the opponent holds at most so many cards."""
+    """Switch to another preference while the opponent holds at most a given number of cards."""
 
     at_most: int
     then: Preference
@@ -114,7 +114,7 @@ def _declaring(name: str, summary: str, *preferences: Preference) -> RulePolicy:
 uniform: Final = RulePolicy("uniform", "any legal action, with equal probability", draws_at_will=True)
 """Any legal action, with equal probability."""
 greedy: Final = RulePolicy("greedy", "any legal play, with equal probability; draws only without one")
-"""Any legal play, with equal probability: `uniform`, except under rules where drawing is a choice."""
+"""Any legal play, with equal probability: `uniform`, except under rules with optional draws."""
 _GUARD: Final = RulePolicy(
     "guard",
     "keeps wild and action cards until the opponent is down to three, then +2 and Wild+4 first",

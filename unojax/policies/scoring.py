@@ -1,6 +1,6 @@
-"""Policies that add up points for each legal play and choose the best: `LinearPolicy`, `LookaheadPolicy`.
+"""Policies that sum points for each legal play and choose the best: `LinearPolicy`, `LookaheadPolicy`.
 
-Both are `PackedPolicy`s with numbers of their own, which `jit` traces: other weights do not compile anew.
+Both are `PackedPolicy`s with weights that `jit` traces, so other weights need no recompilation.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _ACTION_CARDS: Final = bits.ACTION_RANKS | bits.ACTION_RANKS << np.uint32(12)
 
 
 class _Kind(NamedTuple):
-    """A kind of play that the linear policy tells apart.
+    """A kind of play that the linear policy distinguishes.
 
     Attributes:
-        options: the option bits of its ranks.
-        moves_again: the same player moves next (under the default rules).
-        is_wild: declares a colour.
+        options: Option bits of its ranks.
+        moves_again: The same player moves next (under the default rules).
+        is_wild: The play declares a colour.
     """
 
     options: np.uint32
@@ -60,25 +60,26 @@ _OF_NEXT: Final = (
     *("moving again: wild cards left", "nothing left that fits", "moving again: nothing left that fits"),
 )
 WEIGHT_NAMES: Final = tuple(f"{kind}, {when}" for when in _WHEN for kind in _KINDS) + _OF_COLOR + _OF_NEXT
-"""What each weight of a linear policy multiplies. First the kind of card played: always, and in addition when the opponent has
-few cards. Then the colour declared: cards of it in hand before the play (all, and action cards alone), whether it is the active
-colour already, how many the opponent would hold on average if all unseen cards were alike, and exp(-that), about the probability
-of none. Last the cards left in hand that could be played on the new top card, by rank, as wild cards, or by whatever. Some count
-once more for plays after which one moves again, or for wild cards."""
+"""Factors of the weights of a linear policy. First the kind of card played: always, and additionally when the opponent has
+few cards. Then the colour declared: its cards in hand before the play (all, and action cards alone), whether it is the active
+colour already, the opponent's mean number of its cards if uniform over unseen cards, and exp(-that), roughly the probability
+of zero. Last the cards left in hand that could be played on the new top card, by rank, as wild cards, or in any way. Some count
+again for plays after which the player moves again, or for wild cards.
+"""
 
 
 def _float32(weights: tuple[float, ...]) -> tuple[Array, ...]:
-    """Take weights in single precision, in 64-bit mode too."""
+    """Convert weights to single precision, in 64-bit mode too."""
     return tuple(jnp.asarray(weight, jnp.float32) for weight in weights)
 
 
 def _check_weights(weights: tuple[Any, ...], name: str, names: Sequence[str]) -> None:
-    """Check numbers of the host, in the precision that is played with; arrays, which may be traced, are taken as they are.
+    """Check host numbers, in the precision of play; arrays, which may be traced, are not checked.
 
-    With a weight that is not finite no play would have the most points.
+    With a weight that is not finite, no play would have the most points.
 
     Raises:
-        ValueError: one is not finite, or there are too few or too many.
+        ValueError: If a weight is not finite, or there are too few or too many.
     """
     if not all(isinstance(weight, float | int | np.generic) for weight in weights):
         return
@@ -99,14 +100,14 @@ class _Group(NamedTuple):
 class LinearPolicy(PackedPolicy):
     """The play with the most points, a sum of weighted features of the card played and the colour declared.
 
-    Points belong to a kind of card and a colour, and to whether its rank is held in other colours: 32 sums serve all 60 plays.
+    Points depend on the kind of card, the colour, and whether the rank is held in other colours: 32 sums serve all 60 plays.
 
     Attributes:
-        weights: one for each of `WEIGHT_NAMES`, finite.
-        name, summary: as in `RulePolicy`.
+        weights: One weight for each of `WEIGHT_NAMES`, finite.
+        name, summary: As in `RulePolicy`.
 
     Raises:
-        ValueError: the weights are not so many finite numbers.
+        ValueError: If the weights are not that many finite numbers.
     """
 
     weights: tuple[float, ...]
@@ -151,7 +152,7 @@ class LinearPolicy(PackedPolicy):
             of_color = []
             for name, kind in _KINDS.items():
                 score, stuck = of_kind[name] + points.always, w["nothing left that fits"]
-                # The cards that fit the next top card by colour, and the wild cards, without the card that is played.
+                # Cards that fit the next top card by colour, and the wild cards, without the played card.
                 fits, wilds = (hand.held[color], hand.wilds - 1) if kind.is_wild else (hand.held[color] - 1, hand.wilds)
                 if kind.moves_again:
                     score = score + points.again + w["moving again: wild cards left"] * wilds.astype(jnp.float32)
@@ -168,13 +169,13 @@ class LinearPolicy(PackedPolicy):
 
 
 class _Hand(NamedTuple):
-    """What the features look at of a hand and of the unseen cards.
+    """Facts about a hand and the unseen cards that the features use.
 
     Attributes:
         held, actions: int32[...] coloured cards, and action cards, of each colour.
         wilds: int32[...].
         elsewhere: uint32[...] by colour, the option bits of the ranks held in other colours.
-        expected: float32[...] by colour, coloured cards of the opponent, on average, if all unseen cards were alike.
+        expected: float32[...] by colour, the opponent's mean number of coloured cards if uniform over unseen cards.
     """
 
     held: list[Array]
@@ -210,14 +211,14 @@ class _ColorPoints(NamedTuple):
 
 
 def _points_of_kind(w: dict[str, Array], kind: str, opponent_count: Array) -> Array:
-    """Add up the weights of `_WHEN` for a kind of card: float32[...]."""
+    """Sum the weights of `_WHEN` for a kind of card: float32[...]."""
     always, at_1, at_2, at_3_4 = (w[f"{kind}, {when}"] for when in _WHEN)
     n = opponent_count
     return always + jnp.where(n == 1, at_1, jnp.where(n == 2, at_2, jnp.where((n == 3) | (n == 4), at_3_4, 0.0)))
 
 
 def _points_of_color(w: dict[str, Array], view: View, hand: _Hand, color: int) -> _ColorPoints:
-    """Add up the weights of `_OF_COLOR` for a colour declared."""
+    """Sum the weights of `_OF_COLOR` for a colour declared."""
     held, actions = hand.held[color].astype(jnp.float32), hand.actions[color].astype(jnp.float32)
     expected = hand.expected[color]
     return _ColorPoints(
@@ -234,7 +235,7 @@ def _points_of_color(w: dict[str, Array], view: View, hand: _Hand, color: int) -
 
 
 def play_features(view: View) -> Array:
-    """Compute what the weights of a linear policy multiply, float32[..., 60, 35]: plays, and `WEIGHT_NAMES` in their order."""
+    """Compute the features of a linear policy, float32[..., 60, 35]: plays, and `WEIGHT_NAMES` in their order."""
     hand, n = _Hand.of(view), view.opponent_count
     held, actions, expected, elsewhere = (
         jnp.stack(of_color, -1)[..., None] for of_color in (hand.held, hand.actions, hand.expected, hand.elsewhere)
@@ -267,15 +268,15 @@ class LookaheadPolicy(PackedPolicy):
 
         V = w0 * (n2 - n1) + w1 * E[playable cards in the opponent's hand] + w2 * (own wild cards),
 
-    where n1 and n2 are the players' cards after the play and the cards that it makes the opponent draw, and the expectation takes
-    all unseen cards for alike: n2 times the share of them that could be played on the new top card.
+    where n1 and n2 are the players' cards after the play and its penalty draws. The expectation is uniform over unseen cards: n2
+    times the share of them that could be played on the new top card.
 
     Attributes:
         weights: w0, w1, w2, finite.
-        name, summary: as in `RulePolicy`.
+        name, summary: As in `RulePolicy`.
 
     Raises:
-        ValueError: the weights are not three finite numbers.
+        ValueError: If the weights are not three finite numbers.
     """
 
     weights: tuple[float, float, float]
