@@ -1,4 +1,4 @@
-"""RLCard's DQN learns on our game, and plays in the arena.
+"""RLCard's DQN learns this game, and plays in the arena.
 
 python examples/dqn.py
 """

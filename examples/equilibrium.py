@@ -1,4 +1,4 @@
-"""CFR+ of OpenSpiel on a small deck: how much a best response wins against what it has found.
+"""OpenSpiel's CFR+ on a small deck, and the exploitability of its strategy.
 
 python examples/equilibrium.py
 """

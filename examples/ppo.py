@@ -1,4 +1,4 @@
-"""PPO for UNO by self-play, all of it on the device: games by `unojax.rollout`, a network in Flax, updates by Optax.
+"""PPO for UNO by self-play, entirely on the device: games by `unojax.rollout`, a network in Flax, updates by Optax.
 
 python examples/ppo.py --minutes 2
 """
@@ -24,7 +24,7 @@ FIELDS = ("observation", "legal_mask", "action", "player", "reward", "terminated
 
 
 class ActorCritic(nnx.Module):
-    """Log-probabilities of the actions, and the expected reward of the player to move. Colours count from the active one."""
+    """Log-probabilities of the actions, and the expected reward of the player to move. Colours are relative to the active one."""
 
     def __init__(self, width: int, *, rngs: nnx.Rngs):
         self.layers = nnx.List([nnx.Linear(size, width, rngs=rngs) for size in (2 * 108 + 15 + 22, width)])
@@ -56,7 +56,7 @@ class Sample(NamedTuple):
 
 
 def make_functions(graph, transform, key):
-    """The policy, and one iteration of training."""
+    """Return the policy, and one iteration of training."""
 
     def policy(params, key, seen, legal_mask):
         log_probs, value = nnx.merge(graph, params)(seen, legal_mask)
@@ -64,7 +64,7 @@ def make_functions(graph, transform, key):
         return action, {"log_prob": log_probs[action], "value": value}
 
     def advantages(rows, last_value):
-        """Generalised advantages. They add up in the eyes of player 0, since a player may move twice in a row."""
+        """Return generalised advantages, accumulated for player 0 because a player may move twice in a row."""
         sign = 1.0 - 2.0 * rows.player
         value, reward, goes_on = rows.extras["value"] * sign, rows.reward[..., 0], 1.0 - rows.terminated
 
@@ -73,7 +73,7 @@ def make_functions(graph, transform, key):
             own, reward, goes_on, valid = row
             target, advantage = reward + goes_on * value, goes_on * advantage
             advantage = jnp.where(valid, target - own + TRACE * advantage, advantage)
-            # A row without a decision hands on what came after it.
+            # A row without a decision passes on the values of later rows.
             return (jnp.where(valid, own, target), advantage), advantage
 
         last = last_value, jnp.zeros_like(last_value)
@@ -102,7 +102,7 @@ def make_functions(graph, transform, key):
         target = rows.extras["value"] + advantage
         mean, spread = (of(advantage, where=rows.valid) for of in (jnp.mean, jnp.std))
         sample = Sample(rows, (advantage - mean) / spread, target)
-        # Each batch is of some of the slots.
+        # Each batch contains a part of the slots.
         batches = jax.tree.map(lambda x: jnp.moveaxis(x.reshape(ROWS, BATCHES, -1, *x.shape[2:]), 1, 0), sample)
         batches = jax.tree.map(lambda x: x.reshape(BATCHES, -1, *x.shape[3:]), batches)
         learned = state.params, state.optimizer
@@ -114,7 +114,7 @@ def make_functions(graph, transform, key):
 
 
 def win_rate(policy, params, games=4096):
-    """The share of games won against uniform play, seats in turn: the first game of each slot."""
+    """Return the share of wins against uniform play, with alternating seats, in the first game of each slot."""
     results = []
     for seat in (0, 1):
         both, of_both = ((policy, "uniform"), (params, None)) if seat == 0 else (("uniform", policy), (None, params))
@@ -127,7 +127,7 @@ def win_rate(policy, params, games=4096):
 
 
 def train(minutes=2.0, iterations=10**9, seed=0, width=128):
-    """Train for some minutes or iterations; the policy and its parameters."""
+    """Train for some minutes or iterations; return the policy and its parameters."""
     graph, params = nnx.split(ActorCritic(width, rngs=nnx.Rngs(seed)))
     transform = optax.chain(optax.clip_by_global_norm(0.5), optax.adam(LEARNING_RATE))
     key = jax.random.key(seed)

@@ -1,4 +1,4 @@
-"""PPO on a thousand games at a time, with sb3-contrib's MaskablePPO: it only ever chooses among legal actions.
+"""PPO on a thousand games at a time, with sb3-contrib's MaskablePPO, which chooses only legal actions.
 
 python examples/ppo_gymnasium.py
 """
@@ -16,7 +16,7 @@ with needed_by(__file__, "examples"):
 
 
 class Games(VecEnv):
-    """A gymnasium vector environment as Stable-Baselines3 wants it: masks by `env_method`, the next game in the same step."""
+    """Gymnasium vector environment for Stable-Baselines3: masks by `env_method`, auto-reset in the same step."""
 
     def __init__(self, num_envs: int, **options):
         same_step = AutoresetMode.SAME_STEP
@@ -25,7 +25,7 @@ class Games(VecEnv):
 
     def reset(self):
         seeds = list(self._seeds)
-        # A seed is for one reset, as in all of Stable-Baselines3; after it the games go on.
+        # As in Stable-Baselines3, a seed is for one reset; later resets continue the sequence of games.
         self._reset_seeds()
         return self.envs.reset(seed=seeds)[0]
 
@@ -56,7 +56,7 @@ class Games(VecEnv):
 
 
 def win_rate(model: MaskablePPO, games: Games, num_steps: int) -> float:
-    """The share of the games won that end within some steps: the same deals each time, none of them trained on."""
+    """Return the share of wins among games that end within some steps: the same held-out deals each time."""
     games.seed(1_000_000)
     observation, ended = games.reset(), []
     for _ in range(num_steps):
@@ -67,7 +67,7 @@ def win_rate(model: MaskablePPO, games: Games, num_steps: int) -> float:
 
 
 def main(num_envs: int = 1024, num_steps: int = 2_000_000, opponent: str = "uniform", rollout: int = 64) -> float:
-    # The second shares the first one's programs.
+    # The second shares the programs of the first.
     games, held_out = (Games(num_envs, opponent=opponent) for _ in range(2))
     games.seed(0)
     model = MaskablePPO("MultiInputPolicy", games, n_steps=rollout, batch_size=num_envs * rollout // 16, n_epochs=4, seed=0)

@@ -1,9 +1,9 @@
-"""A search with mctx in the pgx environment, its leaves valued by random play to the end, against random play.
+"""A search with mctx in the pgx environment, with random rollouts as leaf values, against random play.
 
-A search may not look at the opponent's cards, so each decision first draws a hand that the opponent may hold from the cards not
-seen, and searches the game in which it holds that.
+A search may not use the opponent's cards. Each decision therefore first draws a hand for the opponent, uniform over unseen cards,
+and searches the game with that hand.
 
-python examples/search.py
+    python examples/search.py
 """
 
 import jax
@@ -29,7 +29,7 @@ def main(num_games: int = 64, num_simulations: int = 32, hand_size: int = 7, num
         return jax.vmap(env.step)(states, actions, jax.random.split(key, num_games))
 
     def evaluate(states, key):
-        """The result of random play, for who is to move in each of the games."""
+        """Return the result of random play for the player to move in each game."""
 
         def one(after, key):
             after = step(after, jax.random.categorical(key, logits(after)), jax.random.fold_in(key, 1))
@@ -41,7 +41,7 @@ def main(num_games: int = 64, num_simulations: int = 32, hand_size: int = 7, num
     def recurrent(params, key, actions, states):
         after = step(states, actions, key)
         over = after.terminated | after.truncated
-        # The sign changes only if the turn does: after a Skip the same player moves again.
+        # The sign changes only with the player: after a Skip the same player moves again.
         sign = jnp.where(after.current_player == states.current_player, 1.0, -1.0)
         reward = jnp.take_along_axis(after.rewards, states.current_player[:, None], 1)[:, 0]
         discount, values = jnp.where(over, 0.0, sign), evaluate(after, jax.random.fold_in(key, 1))

@@ -1,4 +1,4 @@
-"""Two players in PettingZoo's loop: one plays any card, the other the lowest action that is legal.
+"""Two players in PettingZoo's loop: one chooses at random, the other takes the lowest legal action.
 
 python examples/table.py
 """

@@ -1,2 +1,3 @@
-"""The board that a person plays on by clicks, in a notebook (`unojax.widget`) and in a browser (`unojax.web`): the game behind it
-(`game`), the data of its page (`page`), and the page's script and style."""
+"""The board that a person plays on by clicks, in a notebook (`unojax.widget`) and in a browser (`unojax.web`): the game (`game`),
+the data of its page (`page`), and the page's script and style.
+"""

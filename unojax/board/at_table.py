@@ -1,4 +1,4 @@
-"""A game that others play, followed by clicks: `TableBoard` says what the page draws, and hears what was clicked."""
+"""A game that others play, entered by clicks: `TableBoard` sends the page's data and handles its clicks."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ _WIN_NOTE: Final = (
 
 
 class TableBoard:
-    """A table, from its deal on, as a page shows it.
+    """A table, from its deal on, for a page.
 
-    What is clicked comes in by `hear`; what the page is to draw goes out by `publish`, a word to the person by `tell`. The page
-    asks for the cards of the deal first, unless a table is given.
+    Clicks arrive through `hear`; page data leaves through `publish`, and messages to the person through `tell`. Unless a table is
+    given, the page first asks for the cards of the deal.
     """
 
     def __init__(self, rules: Rules, agent: str, *, seed: int = 0, table: Table | None = None):
-        """Get ready; `publish` is called from the first `hear` on. Arguments as of `Table`."""
+        """Prepare; the first `hear` is the first to call `publish`. Arguments as of `Table`."""
         self._rules, self._agent, self._seed = rules, agent, seed
         self.table = table
         self._number, self._picked, self._top = 1, list[str](), ""
         self._asks: Question = "hand" if table is None else "event"
-        # Number of the event that the next one replaces.
+        # Number of the event that the next event replaces.
         self._fixes: int | None = None
         self._wins: list[tuple[int, float]] = []
 
     def publish(self, state: dict[str, Any]) -> None:
-        """Show the page its data."""
+        """Send the page its data."""
         raise NotImplementedError
 
     def tell(self, words: str) -> None:
-        """Tell the person something, beside the table."""
+        """Show a message beside the table."""
         raise NotImplementedError
 
     def new_table(self) -> None:
@@ -62,20 +62,20 @@ class TableBoard:
 
     @property
     def record(self) -> GameFile:
-        """Game so far as the person saw it. Raises ValueError before there is one."""
+        """Return the game so far from the person's view. Raises ValueError before the deal is complete."""
         if self.table is None:
             raise ValueError("there is no game yet: enter the cards of the deal first")
         return self.table.record
 
     def hear(self, content: Any) -> None:
-        """Answer a page that has appeared, or a click in it; what can't be is refused in words."""
+        """Answer a new page or a click in it; refusals become messages."""
         kind = content.get("kind") if isinstance(content, dict) else None
         if kind == "new":
             return self.new_table()
         if kind == "shown":
             return self.show()
         if (content.get("game"), content.get("turn")) != (self._number, self._turn):
-            # A click that comes late, or twice, is about a position that is no more.
+            # A late or repeated click refers to an earlier position.
             return None
         try:
             self._obey(content)
@@ -90,7 +90,7 @@ class TableBoard:
         return None
 
     def _obey(self, click: dict[str, Any]) -> None:
-        """Carry out a click. Raises ValueError in words for the person."""
+        """Execute a click. Raises ValueError with a message for the person."""
         kind = click["kind"]
         if kind == "back":
             self._back()
@@ -108,7 +108,7 @@ class TableBoard:
             self._say({"draw": "draw", "challenge": "challenge"}.get(kind, str(click.get("line", ""))))
 
     def _pick(self, card: str, color: str) -> None:
-        """Take a card that was clicked as the answer to what is asked."""
+        """Use a clicked card as the answer to the current question."""
         if card not in cards.TYPE_NAMES:
             raise ValueError(f"card must be the name of a card, got {card!r}")
         if self._asks == "event":
@@ -129,7 +129,7 @@ class TableBoard:
         self._asks, self._picked = "event", []
 
     def _say(self, line: str) -> None:
-        """Enter an event; of a draw of the person's own ask for the cards first."""
+        """Enter an event; for a draw of the person, first ask for the cards."""
         if self.table is None:
             raise ValueError("enter the cards of the deal first")
         if line == "draw" and self._view.is_my_turn and cards_due(self._view):
@@ -151,7 +151,7 @@ class TableBoard:
             self.tell("No likely hand explains this after what came before: one of the events may be wrong.")
 
     def _back(self) -> None:
-        """Take back the last card that was picked, or the last event."""
+        """Take back the last picked card, or the last event."""
         if self._picked and self._asks in ("hand", "draw"):
             self._picked.pop()
         elif self._asks == "draw" or self._fixes is not None:
@@ -167,7 +167,7 @@ class TableBoard:
 
     @property
     def _game(self) -> SeenGame:
-        """The game up to where the next event belongs."""
+        """Return the game up to the place of the next event."""
         assert self.table is not None
         game = self.table.game
         return game if self._fixes is None else game.back(len(game.events) - self._fixes + 1)
@@ -185,7 +185,7 @@ class TableBoard:
         self.publish(self._deal_state() if self.table is None else self._table_state(self.table))
 
     def _deal_state(self) -> dict[str, Any]:
-        """Lay out the questions of the deal."""
+        """Return the questions of the deal."""
         size, top = self._rules.hand_size, self._top.partition(":")[0]
         says = {
             "hand": f"Which cards were you dealt? {len(self._picked)} of {size}.",
@@ -213,7 +213,7 @@ class TableBoard:
         }
 
     def _table_state(self, table: Table) -> dict[str, Any]:
-        """Lay out a game: as far as the event that is asked for, with belief and advice."""
+        """Return the state of a game up to the requested event, with belief and advice."""
         game, view = self._game, self._view
         scene, possible = read_scene(view), set(game.possible())
         is_mine, asks_cards = bool(view.is_my_turn), self._asks == "draw"
@@ -313,7 +313,7 @@ def _held(name: str, *, is_playable: bool) -> dict[str, Any]:
 
 
 def _choice(card_type: int, *, is_open: bool, asks_color: bool = False) -> dict[str, Any]:
-    """Describe a card to pick; of a wild one that is played the page asks for the colour."""
+    """Return a card to pick; for a played wild card the page asks for the colour."""
     held = _held(cards.TYPE_NAMES[card_type], is_playable=bool(is_open))
     return held | {"wild": held["wild"] and asks_color}
 
@@ -329,7 +329,7 @@ def _moves(game: SeenGame, names: tuple[str, str]) -> list[dict[str, Any]]:
 
 
 def _advice(pooled: Pooled | None) -> dict[str, Any]:
-    """Mark the advised play, with the win probability of each card, a wild one in its best colour."""
+    """Return the advised play and the win probability of each card, a wild one in its best colour."""
     if pooled is None:
         return {}
     card, color = card_and_color(pooled.recommended)

@@ -1,4 +1,4 @@
-"""A game on a board, apart from where it is shown: `BoardGame`. Rules and thinking stay in Python; the page draws and clicks."""
+"""A game on a board, independent of its display: `BoardGame`. Rules and search run in Python; the page draws and clicks."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from unojax.specs import choose_opponent, parse_agent
 
 DEFAULT_ADVISER: Final = f"mc:rollouts=500,model={ADVISER_MODEL}"
 _GAMES: Final = 1000
-"""Games played out for a win probability: a standard error of at most 0.016, in some milliseconds."""
+"""Rollouts for a win probability: a standard error of at most 0.016, in some milliseconds."""
 _WIN_NOTE: Final = "Share of {games:,} games won if from here {going_on}; what the opponent holds is drawn from the belief"
 
 
 class BoardGame:
-    """Games of a person against an agent, one after the other, as a page shows them.
+    """Games of a person against an agent, one after the other, for a page.
 
-    What is clicked comes in by `hear`; what the page is to draw goes out by `publish`, a word to the person by `tell`.
+    Clicks arrive through `hear`; page data leaves through `publish`, and messages to the person through `tell`.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class BoardGame:
         show_belief: bool = True,
         show_win_probability: bool = True,
     ):
-        """Get ready for games; `deal` begins one. The arguments are those of `unojax.widget.Board`.
+        """Prepare for games; `deal` begins one. The arguments are those of `unojax.widget.Board`.
 
         Raises:
-            ValueError: an argument is out of its range.
+            ValueError: If an argument is out of range.
         """
         if not (is_int(seat) and seat in (0, 1)):
             raise ValueError(f"seat must be 0 or 1, got {seat!r}")
@@ -62,16 +62,16 @@ class BoardGame:
             raise ValueError(f"adviser must be a flat Monte Carlo search, mc, got {adviser!r}")
         self._search = search
         self._number = 0
-        # What the opponent remembers of the games before, and what was found out about it.
+        # The opponent's memory of earlier games, and the inferred opponent type.
         self._last: Memory | None = None
         self._log_types: Array | None = None
-        # A look takes a while to compile at first: it waits until there is someone to see it.
+        # The first look compiles for a while, so it waits for a page.
         self._is_watched = False
-        # The opponent is to move and can't: it raised something.
+        # The opponent is to move but raised an error.
         self._is_stuck = False
 
     def publish(self, state: dict[str, Any]) -> None:
-        """Show the page its data, see `unojax.board.page`."""
+        """Send the page its data, see `unojax.board.page`."""
         raise NotImplementedError
 
     def send_words(self, content: dict[str, Any]) -> None:
@@ -79,12 +79,12 @@ class BoardGame:
         raise NotImplementedError
 
     def begin(self, seed: int | None = None, past: GameFile | None = None) -> None:
-        """Deal, or go on with a saved game. Raises ValueError where that can't go on."""
+        """Deal, or continue a saved game. Raises ValueError if that can't continue."""
         self._deal(seed, past=past)
         self._advance()
 
     def number_from(self, other: BoardGame) -> None:
-        """Count games on from those of another one, which this takes the place of; a page that watched that watches this."""
+        """Continue the game numbers and the watching state of another board, which this one replaces."""
         self._number, self._is_watched = other._number, other._is_watched
 
     @property
@@ -93,18 +93,18 @@ class BoardGame:
         return self._rules
 
     def new_game(self, seed: int | None = None) -> None:
-        """Deal again, without a seed another game each time; what was played is lost unless it was saved.
+        """Deal again, without a seed another game each time. The old game is lost unless it was saved.
 
-        What the two found out about how the other plays goes on.
+        What the players inferred about each other carries over.
         """
-        # One that errs remembers nothing.
+        # An agent that failed remembers nothing.
         self._last = None if self._is_stuck else self._session.memory
         self._log_types = self._advisor.learned(self.views)
         self._deal(seed)
         self._advance()
 
     def take_back(self) -> None:
-        """Go back to where the person last had a choice; the same moves draw the same cards again."""
+        """Return to the person's last choice; the same moves draw the same cards again."""
         if not self._session.take_back():
             return self.tell("There is nothing to take back.")
         self._wins = [(turn, win) for turn, win in self._wins if turn <= len(self._session.seen)]
@@ -114,10 +114,10 @@ class BoardGame:
         """Play for the person, as a click would; the opponent answers.
 
         Args:
-            action: as `unojax.parse_action` reads it ("R5", "W:B", "draw", which is a pass after a draw), or its number.
+            action: Text for `unojax.parse_action` ("R5", "W:B", "draw", which is a pass after a draw), or the action's number.
 
         Raises:
-            ValueError: it is not the person's turn, or the action is not legal.
+            ValueError: If it is not the person's turn, or the action is illegal.
         """
         number = text.parse_action(action) if isinstance(action, str) else action
         session = self._session
@@ -130,7 +130,7 @@ class BoardGame:
         self._advance()
 
     def show_hint(self) -> None:
-        """Mark the play that a search advises, and say how likely each card is to win. Raises ValueError out of turn."""
+        """Mark the play that a search advises, with the win probability of each card. Raises ValueError out of turn."""
         session = self._session
         if session.is_over or not session.is_my_turn:
             raise ValueError(page.refusal(session, cards.DRAW))
@@ -139,37 +139,38 @@ class BoardGame:
 
     @property
     def observation(self) -> Observation:
-        """View of the person now, as NumPy."""
+        """Return the person's current observation, as NumPy."""
         return self._session.view
 
     @property
     def legal_mask(self) -> np.ndarray:
-        """bool[num_actions]: legal actions of the person; none while it is not the person's turn."""
+        """Return the person's legal actions, bool[num_actions]; all False out of turn."""
         session = self._session
         return session.legal if session.is_my_turn and not session.is_over else np.zeros(session.rules.num_actions, bool)
 
     @property
     def is_over(self) -> bool:
-        """The game is won, drawn or cut off."""
+        """Return True if the game is won, drawn or cut off."""
         return self._session.is_over
 
     @property
     def win_estimate(self) -> WinEstimate | None:
-        """Win probability and belief beside the table; None before there is a page, or a `look`."""
+        """Return win probability and belief beside the table; None before the first page or `look`."""
         return self._win_estimate
 
     @property
     def record(self) -> GameFile:
-        """Game so far with all its cards, the opponent's too."""
+        """Return the game so far with all cards, including the opponent's."""
         return GameFile.of(self._session.replay(), players=self._setup.players(self._agent), seed=self._setup.seed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `record` to a file, for `unojax replay`; an unfinished game too. Raises OSError where it can't be written."""
+        """Write `record` to a file, for `unojax replay`, even if unfinished. Raises OSError if it can't be written."""
         write_game(path, self.record)
 
     def look(self) -> WinEstimate | None:
-        """Bring win probability and belief up to date, now and from now on, as the page does when it appears; None if neither is
-        shown."""
+        """Compute win probability and belief now and after each move, as the page does when it appears. None if neither is
+        shown.
+        """
         self._is_watched = True
         if not (self._shows_belief or self._shows_win_probability):
             return None
@@ -203,7 +204,7 @@ class BoardGame:
         self._number += 1
 
     def _advance(self) -> None:
-        """Show the position, and let the opponent move until it is the person's turn; where it errs, show that and raise."""
+        """Show the position, and let the opponent move until the person's turn; if it fails, show that and raise."""
         self._is_stuck = False
         try:
             self._play_on()
@@ -243,7 +244,7 @@ class BoardGame:
         self.publish(state)
 
     def hear(self, content: Any) -> None:
-        """Answer a page that has appeared, or a click in it."""
+        """Answer a new page or a click in it."""
         kind = content.get("kind") if isinstance(content, dict) else None
         try:
             if kind == "shown":
@@ -254,7 +255,7 @@ class BoardGame:
                         self._advisor.warm(self._first_view)
             elif kind == "new":
                 self.new_game()
-            # A click that comes late, or twice, is about a position that is no more.
+            # A late or repeated click refers to an earlier position.
             elif kind in page.CLICKS and (content.get("game"), content.get("turn")) == self._place:
                 if kind == "hint":
                     self.show_hint()
@@ -263,12 +264,12 @@ class BoardGame:
                 else:
                     self._click(content)
         except Exception as error:
-            # Jupyter only logs what is raised here.
+            # Jupyter only logs errors raised here.
             self.tell(f"This went wrong in Python: {error}")
             raise
 
     def _click(self, content: Any) -> None:
-        """Play what was clicked, or say why not."""
+        """Play the clicked action, or explain why it is refused."""
         session = self._session
         try:
             action = page.read_click(content)
@@ -279,15 +280,15 @@ class BoardGame:
         return self.play(action)
 
     def tell(self, words: str) -> None:
-        """Tell the person something, beside the table."""
+        """Show a message beside the table."""
         self.send_words({"kind": "notice", "text": words})
 
     @property
     def views(self) -> list[Observation]:
-        """All that the person saw, from the start on."""
+        """Return the person's observations, from the start on."""
         return [self._first_view, *(seen.after for seen in self._session.seen)]
 
     @property
     def _place(self) -> tuple[int, int]:
-        """Number of the game on this board, and of the turn in it."""
+        """Return the numbers of the game on this board, and of the turn in it."""
         return self._number, len(self._session.seen)

@@ -1,4 +1,4 @@
-"""Data for the page of a board, as JSON: built from what the person sees, so that no hidden card can be in it."""
+"""Data for the page of a board, as JSON. It derives from the person's observations, so it can't contain a hidden card."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _OPPONENT: Final = "the opponent"
 _DRAW: Final = "draw"
 _CHALLENGE: Final = "challenge"
 CLICKS: Final = ("play", _DRAW, _CHALLENGE, "hint", "back")
-"""Kinds of clicks that are about a position."""
+"""Kinds of clicks that refer to a position."""
 _MARK_SIZE: Final = 24.0
 
 
 def faces() -> dict[str, str]:
-    """Draw the 54 cards, `back`, and the marks of the four colours: SVGs by name, each a file of its own."""
+    """Return the 54 cards, `back`, and the marks of the four colours as SVG files by name."""
     drawn = {name: card_svg(card_type) for card_type, name in enumerate(cards.TYPE_NAMES)}
     middle = _MARK_SIZE / 2
     for color, paint in enumerate(COLOR_PAINTS):
@@ -40,12 +40,12 @@ def faces() -> dict[str, str]:
 
 
 def script() -> str:
-    """Read the script that draws the board, a module with `render({model, el})`."""
+    """Return the script that draws the board, a module with `render({model, el})`."""
     return resources.files("unojax.board").joinpath("board.js").read_text(encoding="utf-8")
 
 
 def style() -> str:
-    """Write the style sheet, with the paints of both themes as variables."""
+    """Return the style sheet, with the paints of both themes as variables."""
     sheet = resources.files("unojax.board").joinpath("board.css").read_text(encoding="utf-8")
     return "\n".join([*(_variables(theme) for theme in (LIGHT, DARK)), sheet])
 
@@ -58,12 +58,12 @@ def _variables(theme: Theme) -> str:
 
 
 def board_state(session: Session, opponent: str) -> dict[str, Any]:
-    """Lay out the position and the moves that led there.
+    """Return the position and the moves that led there.
 
     Args:
-        session: the game. Nothing but its public parts and the person's own view is looked at before the end; after it, the
-            opponent's cards are laid open.
-        opponent: name of the agent.
+        session: The game. Before its end, only its public parts and the person's view are read. After it, the opponent's cards
+            are revealed.
+        opponent: Name of the agent.
     """
     scene = read_scene(session.view)
     me, is_mine = session.seat, session.is_my_turn and not session.is_over
@@ -99,7 +99,7 @@ def board_state(session: Session, opponent: str) -> dict[str, Any]:
 
 
 def moves(session: Session) -> list[dict[str, Any]]:
-    """List the start and each move, as the person saw it: who made it, whether a card was played, and in words."""
+    """Return the start and each move from the person's view: player, whether a card was played, and words."""
     names = _player_names(session)
     first = read_scene(session.seen[0].before if session.seen else session.view)
     said = [{"by": "", "card": False, "words": start_words(first, names)}]
@@ -113,7 +113,7 @@ def moves(session: Session) -> list[dict[str, Any]]:
 
 
 def win_data(told: WinEstimate | None, session: Session) -> dict[str, Any]:
-    """Write the win probability, and draw the belief over the opponent's cards in both themes; at the end beside the truth."""
+    """Return the win probability, and the drawn belief over the opponent's cards in both themes; at the end with the truth."""
     if told is None:
         return {}
     truth = np.bincount(_opened(session).types or (), minlength=cards.NUM_TYPES) if session.is_over else None
@@ -123,11 +123,11 @@ def win_data(told: WinEstimate | None, session: Session) -> dict[str, Any]:
 
 
 def hint(told: Advice, session: Session, *, says_wins: bool) -> dict[str, Any]:
-    """Write the advice of a search, and the win probability of each card played (a wild one in the best colour), of `draw`, which
-    is a pass after a draw, and of `challenge`.
+    """Return the advice of a search, with the win probability of each card played (a wild one in its best colour), of `draw`,
+    which is a pass after a draw, and of `challenge`.
 
-    A single legal play is advised without a probability; where there is only a draw, the hint is empty. `says_wins`: as
-    `SearchAgent` has it.
+    A single legal play is advised without a probability. If drawing is the only action, the hint is empty. `says_wins`: as in
+    `SearchAgent`.
     """
     wins: dict[str, float] = {}
     if told.thought is None:
@@ -144,7 +144,7 @@ def hint(told: Advice, session: Session, *, says_wins: bool) -> dict[str, Any]:
 
 
 def card_and_color(action: int) -> tuple[str, str | None]:
-    """Name the card of a play 0..59 and the colour that it declares; or another action."""
+    """Return the card of a play 0..59 and its declared colour, or another action."""
     if action >= cards.DRAW:
         return (_DRAW if action == cards.DRAW else _CHALLENGE), None
     color, rank = divmod(action, cards.NUM_RANKS)
@@ -152,9 +152,9 @@ def card_and_color(action: int) -> tuple[str, str | None]:
 
 
 def read_click(click: Mapping[str, Any]) -> int:
-    """Read a click on a card (`card`, and for a wild one `color`), on the deck or to pass, or for a challenge as an action 0..61.
+    """Return a click on a card (`card`, and for a wild one `color`), on the deck, to pass or to challenge as an action 0..61.
 
-    It may be illegal. Raises ValueError where the click names no card or no colour.
+    The action may be illegal. Raises ValueError if the click names no card or no colour.
     """
     if click.get("kind") in (_DRAW, _CHALLENGE):
         return cards.DRAW if click["kind"] == _DRAW else cards.CHALLENGE
@@ -171,7 +171,7 @@ def read_click(click: Mapping[str, Any]) -> int:
 
 
 def refusal(session: Session, action: int) -> str:
-    """Tell the person why this can't be done now."""
+    """Explain to the person why an action can't be done now."""
     if session.is_over:
         return "The game is over."
     if not session.is_my_turn:
@@ -192,12 +192,12 @@ def _player_names(session: Session) -> tuple[str, str]:
 
 
 def _may_pass(session: Session) -> bool:
-    """Tell whether a draw is a pass: after one, where the card may be played. If it may not, another one is drawn."""
+    """Return whether a draw is a pass: after a draw, if the card may be played. Otherwise another card is drawn."""
     return bool(session.view.has_drawn and session.legal[: cards.DRAW].any())
 
 
 def _others(session: Session) -> list[dict[str, str]]:
-    """List what the person may do besides playing a card and drawing from the deck: the click, and words for it."""
+    """Return the person's actions other than playing a card or drawing from the deck: the click, and words for it."""
     others = [{"kind": _DRAW, "words": "pass"}] if _may_pass(session) else []
     return [*others, {"kind": _CHALLENGE, "words": _CHALLENGE}] if session.legal[cards.CHALLENGE :].any() else others
 
@@ -239,7 +239,7 @@ def _held(card_type: int, is_playable: bool, is_new: bool) -> dict[str, Any]:
 
 
 def _opened(session: Session) -> Hand:
-    """Lay the opponent's hand open, at the end of the game."""
+    """Return the opponent's hand face up, at the end of the game."""
     return read_scene(session.replay().end).hands[1 - session.seat]
 
 

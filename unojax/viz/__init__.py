@@ -1,12 +1,12 @@
 """Pictures: positions, beliefs and whole games as SVG and HTML, in light and dark.
 
-* `position_svg`: one state or observation. In Jupyter both show themselves.
-* `belief_svg`: how likely the opponent is to hold each card.
-* `game_svg`: a game that plays by itself. `game_html`: a page to step through a game.
+* `position_svg`: one state or observation. In Jupyter both display themselves.
+* `belief_svg`: probability that the opponent holds each card.
+* `game_svg`: an animated game. `game_html`: a page to step through a game.
 * `game_plot_svg`: win probability and belief entropy along a game.
 
-All return text, and write a file too if they get a `path`. Colours are never alone: each has a mark (circle, triangle, square,
-diamond) and its letter. Cards that a view hides don't get into the text. Host only; for single games.
+All return text, and also write a file if given a `path`. Each colour also has a mark (circle, triangle, square, diamond) and its
+letter. Cards that a view hides do not appear in the text. Host only; for single games.
 """
 
 from unojax.viz.belief import belief_svg

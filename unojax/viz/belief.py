@@ -33,10 +33,10 @@ class Grid:
     """Places of the cells.
 
     Attributes:
-        width, height: of the picture.
-        cell_width, cell_height: of a coloured card.
-        left: of the cells.
-        is_tall: ranks go down and colours across, the wild cards below; else ranks go across, the wild cards to the right.
+        width, height: Size of the picture.
+        cell_width, cell_height: Size of a coloured card.
+        left: Left edge of the cells.
+        is_tall: True: ranks in rows, colours in columns, wild cards below. False: ranks in columns, wild cards to the right.
     """
 
     width: float
@@ -47,7 +47,7 @@ class Grid:
     is_tall: bool
 
     def box(self, card_type: int) -> tuple[float, float, float, float]:
-        """Place a cell: left, top, width and height. A wild card takes two places."""
+        """Return the left, top, width and height of a cell. A wild card takes two places."""
         width, height = self.cell_width, self.cell_height
         if card_type >= cards.WILD_TYPE:
             number = card_type - cards.WILD_TYPE
@@ -67,7 +67,7 @@ class Grid:
 WIDE: Final = Grid(width=700.0, height=300.0, cell_width=43.0, cell_height=43.0, left=48.0, is_tall=False)
 TALL: Final = Grid(width=340.0, height=504.0, cell_width=70.0, cell_height=26.0, left=48.0, is_tall=True)
 _TOLERANCE: Final = 1e-4
-"""Largest distance out of [0, 1] that rounding in a float32 sum of weights may carry a probability."""
+"""Largest distance out of [0, 1] by which float32 rounding of a sum of weights may move a probability."""
 
 
 def belief_svg(
@@ -81,22 +81,22 @@ def belief_svg(
     width: float | None = None,
     path: str | os.PathLike[str] | None = None,
 ) -> Picture:
-    """Draw how likely the opponent is to hold at least one card of each type.
+    """Draw the probability that the opponent holds at least one card of each type.
 
     Each cell is a group with the card's name and the probability (`data-card="R5" data-prob="0.123"`).
 
     Args:
-        belief: probabilities, float[54]; or a belief of `unojax.belief`, particle, exact or closed-form.
-        truth: the opponent's hand, bool[108] canonical one-hot or int[54] counts: its cards are outlined. None: not shown.
-        types: P(type) of the opponent by name, as `unojax.belief.summary.types_by_name` gives it: said in words. None: nothing.
-        title: above the map; None: what it shows.
-        tall: ranks from top to bottom and colours side by side, for a narrow place.
-        width: in pixels; None: 700, or 340 if tall.
-        theme, path: as for `position_svg`.
+        belief: Probabilities, float[54]; or a particle, exact or closed-form belief of `unojax.belief`.
+        truth: Opponent's hand, bool[108] canonical one-hot or int[54] counts, drawn as outlines. None: no outlines.
+        types: P(type) of the opponent by name, as from `unojax.belief.summary.types_by_name`, shown in words. None: no text.
+        title: Text above the map; None: a description.
+        tall: Ranks from top to bottom and colours side by side, for a narrow place.
+        width: Width in pixels; None: 700, or 340 if tall.
+        theme, path: As for `position_svg`.
 
     Raises:
-        ValueError: an argument is of another shape or out of its range.
-        OSError: the file can't be written.
+        ValueError: If an argument has another shape or is out of range.
+        OSError: If the file can't be written.
     """
     paints = get_theme(theme)
     probs = read_probs(belief)
@@ -112,15 +112,15 @@ def belief_svg(
 
 
 def read_probs(belief: Any) -> np.ndarray:
-    """Read a belief as `belief_svg` takes it: float64[54] in [0, 1].
+    """Return a belief, as `belief_svg` accepts it, as float64[54] in [0, 1].
 
     Raises:
-        ValueError: it is not that.
+        ValueError: If it is not such a belief.
     """
     if hasattr(belief, "packed") and hasattr(belief, "log_weights"):
         if np.ndim(belief.log_weights) != 1:
             raise ValueError(f"belief must be a single one, got log_weights of shape {np.shape(belief.log_weights)}")
-        # Compiled, since one operation after the other takes a second for a first picture.
+        # Compiled, because separate operations would take a second for the first picture.
         belief = jax.jit(prob_holds)(Hands(belief.packed, belief.log_weights))
     elif hasattr(belief, "prob_holds"):
         belief = belief.prob_holds
@@ -136,7 +136,7 @@ def read_probs(belief: Any) -> np.ndarray:
 
 
 def _read_truth(truth: ArrayLike) -> np.ndarray:
-    """Read a one-hot or counts: int[54] copies."""
+    """Return a one-hot or counts as int[54] copies."""
     array = np.asarray(truth)
     if array.shape == (cards.NUM_CARDS,) and array.dtype == bool:
         return cards.count_types(array)
@@ -152,7 +152,7 @@ def _read_truth(truth: ArrayLike) -> np.ndarray:
 
 
 def heat_map(probs: np.ndarray, truth: np.ndarray | None, title: str, theme: Theme, grid: Grid = WIDE, said: str = "") -> str:
-    """Draw the map without the panel under it: probabilities float[54], copies int[54]; and what is `said` of the opponent."""
+    """Draw the map without its panel: probabilities float[54], copies int[54], and the text `said` about the opponent."""
     parts = [text(title, 22.0, 30.0, 16, theme.text, bold=True)]
     for rank, name in enumerate(cards.RANK_NAMES[: cards.WILD]):
         x, y, width, height = grid.box(rank)
@@ -162,7 +162,7 @@ def heat_map(probs: np.ndarray, truth: np.ndarray | None, title: str, theme: The
         x, y, width, height = grid.box(color * cards.NUM_COLORED_RANKS)
         spot = (x + width / 2, _TOP - 16) if grid.is_tall else (grid.left - 19, y + height / 2)
         parts.append(mark(color, *spot, 9.5, paint.body, letter=paint.ink))
-    # Outlines stand over the neighbours' edges, so they come last.
+    # Outlines overlap the neighbours' edges, so they come last.
     order = np.argsort(truth > 0, kind="stable") if truth is not None else np.arange(cards.NUM_TYPES)
     parts += [_cell(int(t), float(probs[t]), 0 if truth is None else int(truth[t]), theme, grid) for t in order]
     if not grid.is_tall:
@@ -187,7 +187,7 @@ def _cell(card_type: int, prob: float, copies: int, theme: Theme, grid: Grid) ->
     ]
     across, down = width / 2, height / 2
     if is_wild:
-        # Which card it is stands beside the number in a wide cell, above it in a high one.
+        # The card's name is beside the number in a wide cell, above it in a high one.
         across, down = (0.68 * width, height / 2) if grid.is_tall else (width / 2, 51.0)
         label = name if grid.is_tall else name.removeprefix("W") or "W"
         spot = (0.3 * width, height / 2 + 5.5) if grid.is_tall else (width / 2, 24.0)
@@ -203,7 +203,7 @@ def _cell(card_type: int, prob: float, copies: int, theme: Theme, grid: Grid) ->
 
 
 def percent(prob: float) -> str:
-    """Write a probability in per cent as it fits a cell: exact 0 and 1 differ from what rounds to them."""
+    """Return a probability in per cent that fits a cell; exact 0 and 1 differ from values that round to them."""
     if prob == 0:
         return "–"
     value = 100 * prob
@@ -213,9 +213,10 @@ def percent(prob: float) -> str:
 
 
 def scale_color(prob: float, theme: Theme) -> str:
-    """Interpolate the scale's paint at a probability: `#rrggbb`.
+    """Return the scale's paint at a probability: `#rrggbb`.
 
-    Even in the square root of the probability: most cards are held with 1 to 20 per cent, where differences matter most.
+    The scale is even in the square root of the probability: most probabilities lie between 1 and 20 per cent, where differences
+    matter most.
     """
     place = math.sqrt(prob) * (len(theme.scale) - 1)
     low = min(int(place), len(theme.scale) - 2)
@@ -224,7 +225,7 @@ def scale_color(prob: float, theme: Theme) -> str:
 
 
 def contrast(one: str, other: str) -> float:
-    """Compute the contrast ratio of two paints, 1 to 21 (WCAG 2.1, relative luminance)."""
+    """Return the contrast ratio of two paints, 1 to 21 (WCAG 2.1, relative luminance)."""
     light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
@@ -248,7 +249,7 @@ def _legend(theme: Theme, grid: Grid, *, shows_truth: bool) -> str:
     frame = element("rect", x=left, y=y, width=width, height=12.0, fill="none", stroke=theme.line)
     shown = (0, 5, 20, 50, 100)
     ticks = [text(f"{p} %", left + width * math.sqrt(p / 100), y + 27, 12, theme.dim, anchor="middle") for p in shown]
-    # In a narrow picture the outline is explained in place of the dash, which says enough.
+    # A narrow picture explains the outline instead of the dash, which is clear enough.
     x = left + width + (24 if grid.is_tall else 32)
     parts = [*bar, frame, *ticks]
     if not (grid.is_tall and shows_truth):

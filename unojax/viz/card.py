@@ -1,7 +1,7 @@
 """Single cards: 54 faces and the back, each drawn once in a picture (`definitions`) and placed by reference (`place`).
 
-A face looks the same in every picture and theme, so the ids may repeat where several pictures stand in one page. Its upper left
-corner names the card, since overlapping cards show no more of each other.
+A face looks the same in every picture and theme, so ids may repeat among the pictures of a page. The upper left corner names the
+card, because overlapping cards show only that corner.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from unojax.viz.words import card_words
 WIDTH: Final = 64.0
 HEIGHT: Final = 96.0
 CORNER_WIDTH: Final = 21.0
-"""Width of a card's left side that must stay uncovered, so that it can be read."""
+"""Width of a card's left side that must stay uncovered for reading."""
 CORNER_HEIGHT: Final = 41.0
-"""The same of its upper side."""
+"""Height of a card's upper side that must stay uncovered for reading."""
 BACK: Final = -1
-"""In place of a type: a card that is not shown."""
+"""Stands for a type: a hidden card."""
 
 _PAPER: Final = "#fffdf8"
 _EDGE: Final = "#20262455"
@@ -41,20 +41,20 @@ def place(card_type: int, x: float, y: float, *, angle: float = 0.0, scale: floa
 
 
 def definitions(card_types: Iterable[int]) -> str:
-    """Draw these types (or `BACK`), each once, for `place` to refer to."""
+    """Draw these types (or `BACK`), each once, for references by `place`."""
     distinct = sorted(set(card_types))
     return element("defs", *(element("g", _face(t), id=_id(t)) for t in distinct)) if distinct else ""
 
 
 def card_svg(card_type: int) -> str:
-    """Draw a card (or `BACK`) as an SVG of its own, without name or size: for pages that say and set these themselves."""
+    """Draw a card (or `BACK`) as a separate SVG without name or size, for pages that set these themselves."""
     margin = 1.0
     box = f"{-WIDTH / 2 - margin:g} {-HEIGHT / 2 - margin:g} {WIDTH + 2 * margin:g} {HEIGHT + 2 * margin:g}"
     return element("svg", _face(card_type), xmlns=NAMESPACE, viewBox=box, font_family=FONT)
 
 
 def outline(x: float = 0.0, y: float = 0.0, *, margin: float = 0.0, rx: float = 8.0, **attributes: Any) -> str:
-    """Draw a card's edge about (x, y), or a frame `margin` outside of it."""
+    """Draw a card's edge about (x, y), or a frame at distance `margin` outside it."""
     width, height = WIDTH + 2 * margin, HEIGHT + 2 * margin
     return element("rect", x=x - width / 2, y=y - height / 2, width=width, height=height, rx=rx, **attributes)
 
@@ -87,7 +87,7 @@ def _wild(card_type: int) -> str:
         plate = element("rect", x=-18.0, y=-12.0, width=36.0, height=24.0, rx=6.0, fill=_BLACK, stroke=_PAPER, stroke_width=2.0)
         centre = plate + _label("+4", 0, 0, 20, "#ffffff")
     else:
-        # Each mark upright on its own colour's quarter, which the tilt has carried along.
+        # Each mark stands upright on the quarter of its colour, which follows the tilt.
         spots = (_tilted(sx * 7.6, sy * 12.2) for sx, sy in ((-1, -1), (1, -1), (1, 1), (-1, 1)))
         centre = "".join(mark(c, x, y, 4.6, COLOR_PAINTS[c].tint) for c, (x, y) in zip(order, spots, strict=True))
     pinwheel = at(0, 16, *(sector(6.5, 6.5, quarter, COLOR_PAINTS[color].body) for quarter, color in enumerate(order)), angle=45)
@@ -110,7 +110,7 @@ def _blank(body: str) -> str:
 
 
 def _corners(sign: str) -> str:
-    """Put a sign drawn about the origin in the upper left corner and, turned round, in the lower right one."""
+    """Put a sign drawn about the origin in the upper left corner and, rotated, in the lower right one."""
     return at(-18.8, -34.0, sign) + at(18.8, 34.0, sign, angle=180)
 
 
@@ -123,7 +123,7 @@ def _rank_sign(rank: int, x: float, y: float, size: float, fill: str) -> str:
     if rank == cards.DRAW_TWO:
         return _label("+2", x, y, 0.8 * size, fill)
     sign = _label(str(rank), x, y, size, fill)
-    # Upside down a 6 is a 9.
+    # Distinguish a 6 from a 9 upside down.
     if rank in (6, 9):
         half, height = 0.26 * size, 0.085 * size
         sign += element("rect", x=x - half, y=y + 0.41 * size, width=2 * half, height=height, fill=fill)
@@ -136,7 +136,7 @@ def _label(content: str, x: float, y: float, size: float, fill: str) -> str:
 
 
 def _tilted(x: float, y: float) -> tuple[float, float]:
-    """Carry a point of an oval along with its tilt."""
+    """Apply an oval's tilt to a point."""
     cosine, sine = math.cos(math.radians(_TILT)), math.sin(math.radians(_TILT))
     return x * cosine - y * sine, x * sine + y * cosine
 

@@ -1,4 +1,4 @@
-"""Settings for charts made with matplotlib, in the colours of the other pictures."""
+"""Settings for matplotlib charts, in the colours of the other pictures."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from unojax.viz.theme import FONT, ThemeName, get_theme
 
 
 def chart_style(theme: ThemeName = "light") -> dict[str, Any]:
-    """Make settings for `matplotlib.rcParams.update` or `matplotlib.rc_context`.
+    """Return settings for `matplotlib.rcParams.update` or `matplotlib.rc_context`.
 
-    The colours of the series are told apart without colour vision; `unojax.viz.theme.get_theme` has them by themselves.
+    The colours of the series are distinguishable without colour vision; `unojax.viz.theme.get_theme` returns them separately.
 
     Raises:
-        ValueError: there is no such theme.
+        ValueError: If the theme does not exist.
     """
     paints = get_theme(theme)
     return {

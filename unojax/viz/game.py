@@ -16,7 +16,7 @@ from unojax.viz.theme import Theme, ThemeName, get_theme
 
 _CAPTION: Final = 44.0
 _LAST_LASTS: Final = 4
-"""Positions that the last one lasts as long as."""
+"""Duration of the last position, in positions."""
 
 
 def game_svg(
@@ -29,17 +29,17 @@ def game_svg(
     width: float = PICTURE_WIDTH,
     path: str | os.PathLike[str] | None = None,
 ) -> Picture:
-    """Draw a game as an SVG that plays by itself, again and again. Where nothing can move, it shows the start.
+    """Draw a game as an SVG animation in a loop. Viewers without animation show the start.
 
     Args:
-        game: a trajectory of `unojax.games.record.play_game`, or a sequence of states or of one player's observations.
-        actions: int[T] of T + 1 positions; None: what the positions say. Checked against them.
-        seconds: for each position.
-        view, theme, width, path: as for `position_svg`.
+        game: Trajectory of `unojax.games.record.play_game`, or a sequence of states or of one player's observations.
+        actions: int[T] of T + 1 positions, checked against them; None: taken from the positions.
+        seconds: Duration of each position.
+        view, theme, width, path: As for `position_svg`.
 
     Raises:
-        ValueError: an argument is out of its range, or positions and actions don't fit each other.
-        OSError: the file can't be written.
+        ValueError: If an argument is out of range, or positions and actions do not match.
+        OSError: If the file can't be written.
     """
     paints = get_theme(theme)
     moments = read_game(game, actions, view)
@@ -67,14 +67,14 @@ def game_svg(
 
 
 def _caption(index: int, moment: Moment, y: float, theme: Theme) -> str:
-    """Write the move in words, smaller if there is much to say."""
+    """Return the move in words, smaller if the text is long."""
     words = f"{index}. {moment.words}"
     size = min(15.0, 15.0 * (PICTURE_WIDTH - 44) / text_width(words, 15))
     return text(words, PICTURE_WIDTH / 2, y, size, theme.text, anchor="middle")
 
 
 def _shown_between(start: float, end: float, duration: str) -> str:
-    """Show the element around this animation from `start` to `end` of each round, 0 to 1, and hide it else."""
+    """Show the element around this animation from `start` to `end` of each cycle, 0 to 1, and hide it otherwise."""
     stages = [("hidden", 0.0)] * (start > 0) + [("visible", start)] + [("hidden", end)] * (end < 1)
     return element(
         "animate",

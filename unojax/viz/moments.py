@@ -1,4 +1,4 @@
-"""Whole games as pictures and pages show them: a scene for each position, and in words what led there."""
+"""Whole games for pictures and pages: a scene for each position, and the move that led there in words."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from unojax.viz.scene import Scene, Viewer, drawn_types, read_scene
 from unojax.viz.words import move_words, start_words
 
 Record = Trajectory | Sequence[State] | Sequence[Observation]
-"""A game of `unojax.games.record.play_game`, or a sequence of states or of one player's observations."""
+"""Game of `unojax.games.record.play_game`, or a sequence of states or of one player's observations."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """One position of a game, and in words the move that led there.
+    """One position of a game, and the move that led there.
 
     Attributes:
-        scene: the position.
-        words: the move.
-        drawn: types of the cards that player 0 and player 1 drew in it, where they are open.
+        scene: The position.
+        words: The move in words.
+        drawn: Types of the cards that player 0 and player 1 drew in it, if visible.
     """
 
     scene: Scene
@@ -36,15 +36,15 @@ class Moment:
 
 
 def read_game(game: Record, actions: ArrayLike | None, view: Viewer | None) -> list[Moment]:
-    """Read a game: a trajectory, or the positions in their order.
+    """Read a game: a trajectory, or the positions in order.
 
     Args:
-        game: at least one position.
-        actions: int[T] of T + 1 positions, to be checked against them; None: what the positions say.
-        view: as for `read_scene`.
+        game: At least one position.
+        actions: int[T] of T + 1 positions, checked against them; None: taken from the positions.
+        view: As for `read_scene`.
 
     Raises:
-        ValueError: there are no positions, they or the actions don't fit each other, or one can't be read.
+        ValueError: If there are no positions, positions and actions do not match, or a position can't be read.
     """
     if isinstance(game, Trajectory):
         if actions is not None:

@@ -1,4 +1,4 @@
-"""Pictures of states and observations in a notebook. Nothing raises: a position that can't be drawn is left to its `repr`."""
+"""Pictures of states and observations in a notebook. No function raises: if a position can't be drawn, its `repr` is shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unojax.viz.position import position_svg
 
 
 def repr_svg(position: State | Observation) -> str | None:
-    """Draw a single position; None for anything else."""
+    """Draw a single position; None for any other value."""
     if _batch_shape(position) != ():
         return None
     try:
@@ -25,7 +25,7 @@ def repr_svg(position: State | Observation) -> str | None:
 
 
 def repr_html(position: State | Observation) -> str | None:
-    """Write a line about a batch of positions; None for anything else."""
+    """Return a line about a batch of positions; None for any other value."""
     shape = _batch_shape(position)
     if not shape:
         return None
@@ -37,7 +37,7 @@ def repr_html(position: State | Observation) -> str | None:
 
 
 def _batch_shape(position: State | Observation) -> tuple[int, ...] | None:
-    """Find the axes before those of a single position; None if it doesn't hold concrete arrays of one batch."""
+    """Return the leading axes of a batch of positions; None unless it holds concrete arrays of one batch."""
     single = {"hands": (2, cards.NUM_CARDS), "rewards": (2,)} | dict.fromkeys(("hand", "pile", "deck"), (cards.NUM_CARDS,))
     shapes = set()
     for name, leaf in vars(position).items():

@@ -1,4 +1,4 @@
-"""HTML pages of whole games, to step through: no network, work from a disk. Without scripts they list all positions."""
+"""HTML pages for stepping through whole games, without network access. Without scripts they list all positions."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ def game_html(
     theme: ThemeName = "light",
     path: str | os.PathLike[str] | None = None,
 ) -> Page:
-    """Write a game as a page: a picture of each position, the moves in words, and curves and beliefs along the game.
+    """Return a game as a page: a picture of each position, the moves in words, and curves and beliefs along the game.
 
-    Arrow keys, Home and End, the slider, a move in the list or a click on the curves choose the position; the space bar plays.
+    Arrow keys, Home and End, the slider, a move in the list or a click on the curves select the position; the space bar plays.
     `#12` at the end of the address opens step 12.
 
     Args:
-        game: a trajectory of `unojax.games.record.play_game`, or a sequence of states or of one player's observations.
-        actions: int[T] of T + 1 positions; None: what the positions say. Checked against them.
-        win_probability, entropy: as for `game_plot_svg`, one value for each of the T + 1 positions.
-        beliefs: one for each position, as `belief_svg` takes them; shown under the picture.
-        truths: bool[T + 1, 108], the hands that the beliefs are about; None: not shown.
-        types: P(type) of the opponent by name, for each position, as `belief_svg` takes it; said under the belief. None: nothing.
-        notes: what is said of each move after its words, one text for each position, empty where there is nothing to say.
-        title: above the game.
-        view, theme, path: as for `position_svg`.
+        game: Trajectory of `unojax.games.record.play_game`, or a sequence of states or of one player's observations.
+        actions: int[T] of T + 1 positions, checked against them; None: taken from the positions.
+        win_probability, entropy: As for `game_plot_svg`, one value for each of the T + 1 positions.
+        beliefs: One belief for each position, as `belief_svg` accepts it, shown under the picture.
+        truths: bool[T + 1, 108], true hands for the beliefs; None: not shown.
+        types: P(type) of the opponent by name, for each position, shown under the belief as in `belief_svg`. None: no text.
+        notes: Text after the words of each move, one for each position; may be empty.
+        title: Text above the game.
+        view, theme, path: As for `position_svg`.
 
     Raises:
-        ValueError: an argument is out of its range, or positions, actions and values don't fit each other.
-        OSError: the file can't be written.
+        ValueError: If an argument is out of range, or positions, actions and values do not match.
+        OSError: If the file can't be written.
     """
     paints = get_theme(theme)
     moments = read_game(game, actions, view)
@@ -73,7 +73,7 @@ def game_html(
     stage = "".join(_frame(index, moment, layout, paints, maps[index]) for index, moment in enumerate(moments))
     plot = element("div", draw_plot(panels, paints, has_cursor=True), class_="plot") if panels else ""
     shown = set().union(*(used_types(moment.scene) for moment in moments))
-    # One drawing of each card for all pictures. Not `display: none`, where some browsers lose references.
+    # One drawing of each card for all pictures. Not `display: none`, because some browsers then lose references.
     faces = element("svg", definitions(shown), xmlns=NAMESPACE, class_="faces", aria_hidden="true")
     said = element("p", " ", class_="said", aria_live="polite")
     left = element("section", _controls(num), said, element("div", stage, class_="stage"), plot)
@@ -120,7 +120,7 @@ def _frame(index: int, moment: Moment, layout: Layout, theme: Theme, belief_map:
     content = draw_scene(moment.scene, layout, theme, lifted=moment.drawn)
     size = {"width": PICTURE_WIDTH, "height": layout.height}
     picture = document(content, **size, title=scene_words(moment.scene), theme=theme)
-    # Hidden at once, so that no long list of pictures flashes up before the script runs.
+    # Hidden at once, so that a long list of pictures does not appear before the script runs.
     return element("div", picture, belief_map, data_step=index, hidden="" if index else None)
 
 

@@ -39,13 +39,14 @@ def game_plot_svg(
     """Plot numbers along a game; index 0 is the start, index t the position after step t.
 
     Args:
-        win_probability: in [0, 1].
-        entropy: of a belief, at least 0, in nats as `unojax.belief.summary.entropy` gives it.
-        theme, width, path: as for `position_svg`.
+        win_probability: Values in [0, 1].
+        entropy: Entropies of a belief, at least 0, in nats, as from `unojax.belief.summary.entropy`.
+        theme, width, path: As for `position_svg`.
 
     Raises:
-        ValueError: nothing to plot; lengths differ; a value is out of its range or infinite; more than four curves in a panel.
-        OSError: the file can't be written.
+        ValueError: If there are no values, lengths differ, a value is out of range or infinite, or a panel has more than four
+            curves.
+        OSError: If the file can't be written.
     """
     paints = get_theme(theme)
     panels = read_panels(win_probability, entropy)
@@ -70,7 +71,7 @@ class Panel:
 
 
 def read_panels(win_probability: Series | None, entropy: Series | None) -> list[Panel]:
-    """Read the arguments of `game_plot_svg`, which raises the same; empty if there is nothing to plot."""
+    """Return the panels for the arguments of `game_plot_svg`, with its errors; empty without values."""
     panels = []
     if win_probability is not None:
         series = _read_series(win_probability, "win_probability", 1.0)
@@ -108,7 +109,7 @@ def _read_series(values: Series, what: str, high: float) -> dict[str, np.ndarray
 
 
 def _round_lines(highest: float) -> tuple[float, ...]:
-    """Choose grid lines at round values from 0 to `highest` or a little above."""
+    """Return grid lines at round values from 0 to `highest` or a little above."""
     step = _round_step(highest / 3 if highest > 0 else 1 / 3)
     return tuple(step * i for i in range(max(1, math.ceil(highest / step - 1e-9)) + 1))
 
@@ -120,12 +121,12 @@ def _round_step(least: float) -> float:
 
 
 def x_at(step: float, length: int) -> float:
-    """Place a step on the axis of `length` positions."""
+    """Return the x coordinate of a step on the axis of `length` positions."""
     return _LEFT + (WIDTH - _LEFT - _RIGHT) * step / max(1, length - 1)
 
 
 def draw_plot(panels: list[Panel], theme: Theme, *, has_cursor: bool = False, width: float | None = None) -> Picture:
-    """Draw the curves, one panel or more. The cursor is a line of the class `cursor` at step 0."""
+    """Draw the curves of one or more panels. The cursor is a line of the class `cursor` at step 0."""
     length = panels[0].length
     parts = [_draw_panel(panel, i * (_HEAD + _PANEL) + _HEAD, theme) for i, panel in enumerate(panels)]
     bottom = len(panels) * (_HEAD + _PANEL)
@@ -167,7 +168,7 @@ def _draw_panel(panel: Panel, top: float, theme: Theme) -> str:
 
 
 def _curve(points: list[tuple[float, float]], paint: str, dash: str | None, name: str) -> str:
-    """Draw a line through the points; NaN interrupts it, and a lonely point is a dot."""
+    """Draw a line through the points; NaN interrupts it, and an isolated point is a dot."""
     runs: list[list[tuple[float, float]]] = [[]]
     for x, y in points:
         if math.isnan(y):

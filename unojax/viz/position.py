@@ -1,4 +1,4 @@
-"""Pictures of one position: both hands, deck and pile, the active colour, whose turn it is, the last move."""
+"""Pictures of one position: both hands, deck and pile, the active colour, the player to move, the last move."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ PICTURE_WIDTH: Final = 700.0
 _PAD: Final = 22.0
 _GAP: Final = 6.0
 _MAX_IN_ROW: Final = 27
-"""More don't fit side by side with readable corners."""
+"""Most cards that fit side by side with readable corners."""
 _FAN_RADIUS: Final = 2600.0
 _LIFT: Final = 9.0
-"""Distance that some cards stand out of the hand."""
+"""Distance by which lifted cards stand out of the hand."""
 _LABEL: Final = 34.0
 _MIDDLE: Final = 158.0
 
 Lifted = tuple[frozenset[int], frozenset[int]]
-"""Card types that stand out of the hands of player 0 and player 1."""
+"""Card types lifted out of the hands of player 0 and player 1."""
 
 
 def position_svg(
@@ -46,22 +46,22 @@ def position_svg(
 ) -> Picture:
     """Draw a position as SVG.
 
-    Each card is a group with its name in the card notation (`data-card="R5"`), in a group that says where it lies
+    Each card is a group with its name in card notation (`data-card="R5"`), in a group for its place
     (`data-place`: `hand-0`, `hand-1`, `pile`, `deck`).
 
     Args:
-        position: a single state or observation; an observation's own player sits at the bottom, the other's cards are hidden.
-        view: for a state: 0 or 1 shows what that player knows, with this player at the bottom; "public" hides both hands;
+        position: A single state or observation. An observation's player is at the bottom; the other hand is hidden.
+        view: For a state: 0 or 1 shows that player's knowledge, with this player at the bottom; "public" hides both hands;
             None shows both.
         theme: "light" or "dark".
-        legal: bool[61] ([62] with challenges), as of `unojax.legal_mask`: these cards stand out of the mover's hand, if it is
-            open and the game goes on.
-        width: in pixels.
-        path: a file to write as well.
+        legal: bool[61] ([62] with challenges), as from `unojax.legal_mask`. These cards are lifted out of the hand of the player
+            to move, if it is visible and the game is not over.
+        width: Width in pixels.
+        path: File to write as well.
 
     Raises:
-        ValueError: an argument is out of its range, or the position is a batch.
-        OSError: the file can't be written.
+        ValueError: If an argument is out of range, or the position is a batch.
+        OSError: If the file can't be written.
     """
     paints = get_theme(theme)
     scene = read_scene(position, view)
@@ -76,14 +76,14 @@ def position_svg(
 
 @dataclass(frozen=True)
 class Layout:
-    """Rows of cards, `far` and `near`, for the hands of all positions of a game, so that nothing jumps between them."""
+    """Rows of cards, `far` and `near`, for the hands of all positions of a game, so that the layout stays fixed."""
 
     far: int
     near: int
 
     @classmethod
     def of(cls, scenes: list[Scene]) -> Layout:
-        """Make room for these."""
+        """Return a layout with room for these scenes."""
         return cls(
             far=max(_num_rows(scene.hands[1 - scene.near].count) for scene in scenes),
             near=max(_num_rows(scene.hands[scene.near].count) for scene in scenes),
@@ -115,7 +115,7 @@ def draw_scene(scene: Scene, layout: Layout, theme: Theme, *, lifted: Lifted = (
 
 
 def used_types(scene: Scene) -> set[int]:
-    """List the cards that a picture needs definitions of."""
+    """Return the cards for which a picture needs definitions."""
     types = {scene.top_type}
     for hand in scene.hands:
         types |= set(hand.types) if hand.types is not None else {BACK} if hand.count else set()
@@ -123,7 +123,7 @@ def used_types(scene: Scene) -> set[int]:
 
 
 def scene_words(scene: Scene) -> str:
-    """Say what the picture shows."""
+    """Return a description of the picture."""
     counts = ", ".join(f"player {p} holds {count_words(hand.count)}" for p, hand in enumerate(scene.hands))
     return f"UNO: {top_words(scene, notation=True)} on top, {turn_words(scene)}, {counts}"
 
@@ -133,14 +133,14 @@ def _num_rows(count: int) -> int:
 
 
 def _hand_height(rows: int) -> float:
-    """Measure a hand, with room for the fan's sag and for lifted cards."""
+    """Return the height of a hand, with room for the fan's sag and for lifted cards."""
     return HEIGHT + (rows - 1) * CORNER_HEIGHT + 30
 
 
 def _draw_hand(hand: Hand, player: int, top: float, rows: int, *, is_near: bool, lifted: frozenset[int]) -> str:
     types = (BACK,) * hand.count if hand.types is None else hand.types
     used_rows = _num_rows(hand.count)
-    # The rest of the room is left on the side of the table's edge.
+    # The remaining room stays on the side of the table's edge.
     top += 17 if is_near else 11 + (rows - used_rows) * CORNER_HEIGHT
     per_row = math.ceil(hand.count / used_rows)
     placed = []
@@ -204,7 +204,7 @@ def _deck(scene: Scene, theme: Theme) -> str:
 
 def _pile(scene: Scene, theme: Theme) -> str:
     paint = COLOR_PAINTS[scene.color]
-    # The cards under the top one have no order, so they are not drawn as cards.
+    # The order of the cards under the top one is unknown, so they are not drawn as cards.
     edges = [
         outline(fill="#fffdf8", stroke="#9aa39e", stroke_width=1, transform=f"translate({_PILE_X} {_CARDS_Y}) rotate({angle})")
         for angle in (-15, 11)[: min(2, scene.pile - 1)]
@@ -216,7 +216,7 @@ def _pile(scene: Scene, theme: Theme) -> str:
 
 
 def _said(scene: Scene, theme: Theme) -> str:
-    """Write the lines beside the pile."""
+    """Return the lines beside the pile."""
     paint, name = COLOR_PAINTS[scene.color], cards.COLOR_NAMES[scene.color]
     lines = [text(capitalized(turn_words(scene)), _SAID_X, 36, 20 if scene.result else 17, theme.text, bold=True)]
     lines.append(mark(scene.color, _SAID_X + 10, 62, 9, paint.body, letter=paint.ink, stroke=theme.panel, stroke_width=1))
@@ -229,7 +229,7 @@ def _said(scene: Scene, theme: Theme) -> str:
 
 
 def _legal_types(legal: ArrayLike | None, num_actions: int) -> frozenset[int]:
-    """List the card types of a mask's plays."""
+    """Return the card types of a mask's plays."""
     if legal is None:
         return frozenset()
     mask = np.asarray(legal)

@@ -1,6 +1,6 @@
-"""Positions as pictures and words may show them, read on the host from states or observations.
+"""Positions for pictures and words, read on the host from states or observations.
 
-All that is drawn or told comes from a `Scene`. A hidden hand is a number there, so its cards can't get into a picture.
+All drawings and texts derive from a `Scene`. It stores a hidden hand as a number, so pictures can't reveal its cards.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from unojax.game import NO_ACTION, NO_WINNER, State
 from unojax.observation import Observation
 
 Viewer = Literal[0, 1, "public"]
-"""The one whose knowledge a picture is limited to: player 0, player 1, or anybody who sees neither hand."""
+"""Viewer of a picture: player 0, player 1, or the public, who sees neither hand."""
 
 _VIEWER_HELP: Final = "view must be 0 or 1 (that player's knowledge), 'public' (both hands hidden) or None (both hands open)"
 
@@ -33,25 +33,25 @@ class Hand:
 
 @dataclass(frozen=True)
 class Scene:
-    """Position as its viewer may see it.
+    """Position from its viewer's perspective.
 
     Attributes:
-        hands: of player 0 and player 1.
-        near: the player who sits at the bottom.
-        deck, pile: how many cards they hold.
-        top_type: card type of the top card.
-        color: active colour 0..3.
-        player: the one to move; at the end, the one who moved last.
-        penalty: cards that this player draws for a +2 or Wild+4: 0, 2 or 4; more where they add up or a challenge failed.
-        last_action: the last legal action; -1 at the start.
-        result: how the game ended, in words; None while it goes on.
+        hands: Hands of player 0 and player 1.
+        near: Player at the bottom.
+        deck, pile: Numbers of cards.
+        top_type: Card type of the top card.
+        color: Active colour 0..3.
+        player: Player to move; at the end, the last player to move.
+        penalty: Cards that this player draws for a +2 or Wild+4: 0, 2 or 4; more after stacking or a failed challenge.
+        last_action: Last legal action; -1 at the start.
+        result: Result of the game, in words; None before the end.
         winner: 0, 1 or -1.
-        lays_drawn: the rules lay a card on the pile at once that is drawn and can be played.
-        is_cut_off: the game ended after the most steps that the rules allow.
-        steps: so far; None if not known.
-        has_drawn: the player has drawn a card in this turn, which goes on.
-        may_draw: the rules let a player draw who could play.
-        may_answer: there is a penalty, and the rules let it be answered, by a card or a challenge.
+        lays_drawn: True if the rules lay a playable drawn card on the pile at once.
+        is_cut_off: True if the game ended at the rules' step limit.
+        steps: Number of steps so far; None if unknown.
+        has_drawn: True if the player has drawn a card in this unfinished turn.
+        may_draw: True if the rules allow a draw despite a playable card.
+        may_answer: True if there is a penalty that a card or a challenge may answer.
     """
 
     hands: tuple[Hand, Hand]
@@ -74,10 +74,10 @@ class Scene:
 
 
 def read_scene(position: State | Observation, view: Viewer | None = None) -> Scene:
-    """Read one state, as `view` sees it, or one observation.
+    """Read one state, from the perspective of `view`, or one observation.
 
     Raises:
-        ValueError: it is neither, it is a batch, or a field is out of its range.
+        ValueError: If it is neither, is a batch, or has a field out of range.
     """
     if isinstance(position, State):
         return _read_state(jax.device_get(position), view)
@@ -110,7 +110,7 @@ def _read_observation(seen: Observation) -> Scene:
     _check_single(np.shape(seen.hand), (cards.NUM_CARDS,), "observation", "hand")
     near = _in_range(seen.player, 0, 1, "player")
     own, other = _hand(seen.hand, "hand", is_hidden=False), Hand(int(seen.opponent_count), None)
-    # A game ends with an empty hand or by the count, and either way fewer cards win.
+    # A game ends with an empty hand or by the count; in both cases fewer cards win.
     by_count = NO_WINNER if own.count == other.count else near if own.count < other.count else 1 - near
     winner = by_count if seen.terminated else NO_WINNER
     return Scene(
@@ -125,7 +125,7 @@ def _read_observation(seen: Observation) -> Scene:
 
 
 def _public(position: State | Observation) -> dict[str, Any]:
-    """Read what both players know of a position."""
+    """Return the public part of a position."""
     color = _in_range(position.color, 0, cards.NUM_COLORS - 1, "color")
     rank = _in_range(position.top_rank, 0, cards.NUM_RANKS - 1, "top_rank")
     return {
@@ -143,13 +143,13 @@ def _public(position: State | Observation) -> dict[str, Any]:
 
 
 def _can_stack(position: State | Observation) -> bool:
-    """Tell whether a card may be played on a penalty; on a Wild+4 that may be challenged elsewhere, not once it was."""
+    """Return whether a card may be played on a penalty. A challenged Wild+4 excludes it; a challenge is separate."""
     rules = position.rules
     return rules.stacking and not (rules.wild_draw_four == "challenge" and position.top_rank == cards.WILD_DRAW_FOUR)
 
 
 def drawn_types(before: Hand, after: Hand) -> list[int]:
-    """List the types of the cards that came to a hand, sorted; none if it is hidden."""
+    """Return the types of the cards added to a hand, sorted; empty if it is hidden."""
     if before.types is None or after.types is None:
         return []
     return sorted((Counter(after.types) - Counter(before.types)).elements())
@@ -165,7 +165,7 @@ def _hand(onehot: Any, what: str, *, is_hidden: bool) -> Hand:
 
 
 def _types(onehot: Any, what: str) -> tuple[int, ...]:
-    """List the types of a set of cards, bool[108], sorted."""
+    """Return the types of a set of cards, bool[108], sorted."""
     array = np.asarray(onehot)
     if array.shape != (cards.NUM_CARDS,) or array.dtype != bool:
         raise ValueError(f"{what} must be bool[{cards.NUM_CARDS}], got {array.dtype}{list(array.shape)}")

@@ -1,4 +1,4 @@
-"""A picture of an arena: the scores as a heat map with numbers, the ratings with their intervals."""
+"""Picture of an arena: scores as a heat map with numbers, ratings with their intervals."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from unojax.arena.standings import Standings
 
 FORMATS: Final = (".svg", ".png")
-"""Endings of the files of pictures."""
+"""File name endings of pictures."""
 _LONGEST_NAME: Final = 28
-"""Longer names are broken after a comma or colon, or else at this length."""
+"""Longest line of a name. Longer names are broken after a comma or colon, or else at this length."""
 _INK, _MUTED, _EMPTY = "#1f2430", "#6b7280", "#eef0f3"
 
 
 def standings_picture(standings: Standings, kind: str) -> bytes:
-    """Return the picture as the content of a file.
+    """Return the picture as file content.
 
     Args:
-        standings: with some games.
+        standings: Standings with some games.
         kind: `svg` or `png`.
     """
     import matplotlib as mpl
 
     content = io.BytesIO()
-    # Text stays text, so that the picture is small and its words can be found; no date, so that equal results are equal files.
+    # Text stays text, for a small, searchable picture; no date, so that equal results give equal files.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "unojax", "font.size": 9, "text.color": _INK}):
         about = {"Date": None} if kind == "svg" else None
         draw(standings).savefig(content, format=kind, dpi=160, bbox_inches="tight", metadata=about)
@@ -43,7 +43,7 @@ def draw(standings: Standings) -> Figure:
 
     num_agents = len(standings.agents)
     names = [break_name(row.name) for row in standings.agents]
-    # Inches: cells that hold their numbers, names beside them.
+    # Inches: cells that fit their numbers, names beside them.
     cell_width, cell_height = 0.86, 0.46
     name_width = 0.085 * max(len(line) for name in names for line in name.split("\n")) + 0.25
     widths = [cell_width * num_agents, 3.0]
@@ -60,7 +60,7 @@ def draw(standings: Standings) -> Figure:
 
 
 def break_name(name: str) -> str:
-    """Break a name into lines of at most 28 characters, after a colon or comma where possible."""
+    """Break a name into lines of at most 28 characters, after a colon or comma if possible."""
     lines, line = [], ""
     for part in name.replace(":", ":\0").replace(",", ",\0").split("\0"):
         if line and len(line + part) > _LONGEST_NAME:
@@ -107,7 +107,7 @@ def _draw_ratings(axes: Axes, standings: Standings) -> None:
     axes.errorbar(ratings, range(num_agents), xerr=margins, fmt="o", color="#2166ac", markersize=5, capsize=3, linewidth=1.5)
     axes.set_ylim(num_agents - 0.5, -0.5)
     axes.set_yticks([])
-    # Numbers in a column of their own at the right, where no bar can cross them.
+    # Numbers in a separate column at the right, so that no bar crosses them.
     for place, row in enumerate(standings.agents):
         axes.annotate(
             f"{row.rating:+.0f}", (1, place), xycoords=("axes fraction", "data"), xytext=(6, 0), textcoords="offset points",

@@ -1,4 +1,4 @@
-"""SVG as text: elements, marks of the four colours, and pictures that show themselves in a notebook."""
+"""SVG as text: elements, marks of the four colours, and pictures that display themselves in a notebook."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from unojax.files import write_whole
 from unojax.viz.theme import FONT, Theme
 
 NAMESPACE: Final = "http://www.w3.org/2000/svg"
-"""Of the elements of an SVG that is a file, as its attribute `xmlns`."""
+"""Attribute `xmlns` of SVG files."""
 
 
 class Picture(str):
-    """Text of an SVG picture. As the last value of a notebook cell it shows itself."""
+    """Text of an SVG picture, which a notebook displays as the last value of a cell."""
 
     __slots__ = ()
 
@@ -27,7 +27,7 @@ class Picture(str):
 
 
 class Page(str):
-    """Text of an HTML page. As the last value of a notebook cell it shows itself, in a frame of its own."""
+    """Text of an HTML page, which a notebook displays in a frame as the last value of a cell."""
 
     __slots__ = ()
 
@@ -40,7 +40,7 @@ _Text = TypeVar("_Text", bound=str)
 
 
 def finish(text: _Text, path: str | os.PathLike[str] | None) -> _Text:
-    """Write a picture or page to `path`, if there is one, and return it."""
+    """Write a picture or page to `path`, unless it is None, and return it."""
     if path is not None:
         write_whole(path, text)
     return text
@@ -53,7 +53,7 @@ def check_positive(value: float, what: str) -> None:
 
 
 def escape(content: str) -> str:
-    """Make any text fit for XML or HTML. Characters that neither can hold (controls) become the replacement character."""
+    """Escape text for XML or HTML. Characters that neither allows (controls) become the replacement character."""
     return html.escape(_NOT_IN_XML.sub("\ufffd", content))
 
 
@@ -62,9 +62,9 @@ _NOT_IN_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U00
 
 
 def element(name: str, *children: str, **attributes: Any) -> str:
-    """Write `<name key="value">children</name>`. Children are SVG already; attributes are escaped, and left out if None.
+    """Return `<name key="value">children</name>`. Children are SVG; attributes are escaped, and omitted if None.
 
-    An underscore in a key stands for a hyphen, one at its end for nothing (`class_`).
+    An underscore in a key becomes a hyphen, one at its end is dropped (`class_`).
     """
     parts = [name]
     for key, value in attributes.items():
@@ -75,24 +75,24 @@ def element(name: str, *children: str, **attributes: Any) -> str:
 
 
 def _format(value: Any) -> str:
-    """Write a number with at most two decimals: a hundredth of a pixel can't be seen."""
+    """Return a number with at most two decimals: a hundredth of a pixel is invisible."""
     if not isinstance(value, float):
         return str(value)
-    # Adding 0.0 makes -0.0 the usual zero.
+    # Adding 0.0 turns -0.0 into 0.0.
     return f"{round(value, 2) + 0.0:g}" if abs(value) < 1000 else f"{value:.0f}"
 
 
 def text(
     content: str, x: float, y: float, size: float, fill: str, *, bold: bool = False, anchor: str = "start", **more: Any
 ) -> str:
-    """Write one line of text with its baseline at y."""
+    """Return one line of text with its baseline at y."""
     weight = "bold" if bold else None
     attributes = {"x": x, "y": y, "font_size": size, "fill": fill, "font_weight": weight}
     return element("text", escape(content), **attributes, text_anchor=None if anchor == "start" else anchor, **more)
 
 
 def at(x: float, y: float, *children: str, angle: float = 0.0, scale: float = 1.0, **attributes: Any) -> str:
-    """Move children to (x, y), turn them by `angle` degrees, and scale them."""
+    """Move children to (x, y), rotate them by `angle` degrees, and scale them."""
     moves = [f"translate({_format(float(x))} {_format(float(y))})"]
     if angle:
         moves.append(f"rotate({_format(float(angle))})")
@@ -105,14 +105,14 @@ def document(*children: str, width: float, height: float, title: str, theme: The
     """Put a picture on a rounded panel.
 
     Args:
-        children: the parts of it, as SVG.
-        width, height: of the picture in its own units.
-        title: in words, for screen readers.
-        theme: colours of panel and text.
-        shown_width: in pixels; None: one for one unit.
+        children: Parts of the picture, as SVG.
+        width, height: Size of the picture in its own units.
+        title: Description for screen readers.
+        theme: Colours of panel and text.
+        shown_width: Width in pixels; None: one for each unit.
 
     Raises:
-        ValueError: `shown_width` is not positive.
+        ValueError: If `shown_width` is not positive.
     """
     shown_width = width if shown_width is None else shown_width
     check_positive(shown_width, "width")
@@ -137,9 +137,9 @@ def document(*children: str, width: float, height: float, title: str, theme: The
 
 
 def mark(color: int, x: float, y: float, radius: float, fill: str, *, letter: str | None = None, **more: Any) -> str:
-    """Draw the sign that tells a colour apart without the colour: circle, triangle, square, diamond for R, Y, B, G.
+    """Draw the mark that identifies a colour by shape: circle, triangle, square, diamond for R, Y, B, G.
 
-    The four have about the same area. `letter`: the paint for the colour's letter inside; None: no letter.
+    The four have about the same area. `letter`: paint of the colour's letter inside; None: no letter.
     """
     r = radius
     if color == cards.RED:
@@ -162,7 +162,7 @@ def mark(color: int, x: float, y: float, radius: float, fill: str, *, letter: st
 
 
 def sector(rx: float, ry: float, quarter: int, fill: str) -> str:
-    """Draw a quarter of an ellipse about the origin; 0 is the one to the upper left, then clockwise."""
+    """Draw a quarter of an ellipse about the origin; 0 is the upper left one, then clockwise."""
     ends = [(-rx, 0.0), (0.0, -ry), (rx, 0.0), (0.0, ry)]
     (x0, y0), (x1, y1) = ends[quarter], ends[(quarter + 1) % 4]
     numbers = [_format(float(v)) for v in (x0, y0, rx, ry, x1, y1)]
@@ -170,5 +170,5 @@ def sector(rx: float, ry: float, quarter: int, fill: str) -> str:
 
 
 def text_width(content: str, size: float, *, bold: bool = False) -> float:
-    """Estimate the width of a line of text, generously: no font is measured."""
+    """Return a generous estimate of the width of a line of text, without measuring a font."""
     return math.ceil(len(content) * size * (0.6 if bold else 0.56))

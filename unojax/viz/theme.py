@@ -16,10 +16,10 @@ class Paint:
     """Paints of one card colour.
 
     Attributes:
-        body: the card's field.
-        deep: signs on a pale ground.
-        tint: a pale ground.
-        ink: signs on the field.
+        body: Card's field.
+        deep: Signs on a pale ground.
+        tint: Pale ground.
+        ink: Signs on the field.
     """
 
     body: str
@@ -28,7 +28,7 @@ class Paint:
     ink: str
 
 
-# Told apart by lightness too, as far as four familiar card colours can be; the marks do the rest.
+# Distinguishable by lightness too, as far as four familiar card colours allow; the marks do the rest.
 COLOR_PAINTS: Final = (
     Paint(body="#cf2f3c", deep="#a3182a", tint="#fdeceb", ink="#ffffff"),
     Paint(body="#f4bd1c", deep="#7d5600", tint="#fff8df", ink="#3f2c00"),
@@ -43,16 +43,16 @@ class Theme:
     """Paints around the cards.
 
     Attributes:
-        name: as users write it.
-        panel: ground of the picture.
-        field: ground of parts on the panel.
-        line: faint lines and borders.
-        text, dim: text, and text of less weight. At least 7:1 and 4.5:1 in contrast to panel and field.
-        accent, on_accent: whose turn it is, and text on it.
-        alarm, on_alarm: a penalty, and text on it.
-        truth: outline of what is true in a belief.
-        scale: sequential, even in lightness, from probability 0 to 1.
-        series: lines of a plot, told apart without colour vision.
+        name: Name of the theme in arguments.
+        panel: Ground of the picture.
+        field: Ground of parts on the panel.
+        line: Faint lines and borders.
+        text, dim: Main and secondary text. Contrast to panel and field is at least 7:1 and 4.5:1.
+        accent, on_accent: Marker of the player to move, and text on it.
+        alarm, on_alarm: Penalty, and text on it.
+        truth: Outline of the true cards in a belief.
+        scale: Sequential scale, even in lightness, from probability 0 to 1.
+        series: Lines of a plot, distinguishable without colour vision.
     """
 
     name: ThemeName
@@ -104,12 +104,12 @@ _THEMES: Final = {theme.name: theme for theme in (LIGHT, DARK)}
 
 
 def get_theme(name: ThemeName) -> Theme:
-    """Look up a theme. Raises ValueError if there is none of that name."""
+    """Return a theme by name. Raises ValueError if it does not exist."""
     if not isinstance(name, str) or name not in _THEMES:
         raise ValueError(f"theme must be one of {', '.join(map(repr, get_args(ThemeName)))}, got {name!r}")
     return _THEMES[name]
 
 
 def css_variables(theme: Theme, names: Iterable[str]) -> str:
-    """Write the font and these paints of a theme as CSS custom properties: `--on-accent:#ffffff`."""
+    """Return the font and these paints of a theme as CSS custom properties: `--on-accent:#ffffff`."""
     return ";".join([f"--font:{FONT}", *(f"--{name.replace('_', '-')}:{getattr(theme, name)}" for name in names)])

@@ -1,4 +1,4 @@
-"""Cards, positions and moves in words. A `Scene` holds what its viewer may know, so no words can tell more."""
+"""Cards, positions and moves in words. A `Scene` holds only what its viewer may know, so texts reveal no more."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from unojax.viz.scene import Scene, drawn_types, read_scene
 
 PLAYERS: Final = ("player 0", "player 1")
 YOU: Final = "you"
-"""The name of a player who is spoken to."""
+"""Name of a player addressed as *you*."""
 THEY: Final = "they"
-"""The name of the other player, beside one who is spoken to."""
+"""Name of the other player, if one is addressed as *you*."""
 
 _RANK_WORDS: Final = (*"0123456789", "skip", "reverse", "+2")
 
@@ -32,11 +32,11 @@ class ColorWord(NamedTuple):
 
 
 Phrase = list[str | CardWord | ColorWord]
-"""Text in which cards and colours can still be drawn in a style of their own."""
+"""Text whose cards and colours can be drawn in a separate style."""
 
 
 def card_words(card_type: int) -> str:
-    """Name a card as one says it: `red 5`, `green skip`, `Wild+4`."""
+    """Return a card's spoken name: `red 5`, `green skip`, `Wild+4`."""
     if card_type >= cards.WILD_TYPE:
         return "Wild" if card_type == cards.WILD_TYPE else "Wild+4"
     color, rank = divmod(card_type, cards.NUM_COLORED_RANKS)
@@ -44,12 +44,12 @@ def card_words(card_type: int) -> str:
 
 
 def count_words(count: int) -> str:
-    """Count cards: `1 card`, `7 cards`."""
+    """Return a number of cards in words: `1 card`, `7 cards`."""
     return f"{count} card" if count == 1 else f"{count} cards"
 
 
 def action_words(action: int) -> str:
-    """Name an action without who did it: `red 5`, `Wild, declares green`, `draw`; `none yet` for -1."""
+    """Return an action without its player: `red 5`, `Wild, declares green`, `draw`; `none yet` for -1."""
     if action == NO_ACTION:
         return "none yet"
     if action == cards.DRAW:
@@ -62,7 +62,7 @@ def action_words(action: int) -> str:
 
 
 def top_words(scene: Scene, *, notation: bool = False) -> str:
-    """Name the top card, a wild one with the active colour: `red 5`, `Wild (green)`. `notation`: `R5`, `W (green)`."""
+    """Return the top card, a wild one with the active colour: `red 5`, `Wild (green)`. `notation`: `R5`, `W (green)`."""
     color = f" ({cards.COLOR_NAMES[scene.color]})" if scene.top_type >= cards.WILD_TYPE else ""
     return _name(scene.top_type, notation=notation) + color
 
@@ -73,30 +73,30 @@ def start_words(scene: Scene, names: tuple[str, str] = PLAYERS) -> str:
 
 
 def turn_words(scene: Scene, names: tuple[str, str] = PLAYERS) -> str:
-    """Say whose turn it is, or how the game ended. `names` as for `move_phrase`."""
+    """Return the player to move, or the result of the game, in words. `names` as for `move_phrase`."""
     if scene.result is not None:
         return result_words(scene, names)
     return f"{names[scene.player]} {'to move, ' if scene.may_answer else ''}{due_words(scene)}"
 
 
 def due_words(scene: Scene) -> str:
-    """Say what the player to move is to do: `to move`, `must draw 2`; `2 to draw` where the rules leave another choice."""
+    """Return the task of the player to move: `to move`, `must draw 2`; `2 to draw` if the rules allow another choice."""
     if not scene.penalty:
         return "to move"
     return f"{scene.penalty} to draw" if scene.may_answer else f"must draw {scene.penalty}"
 
 
 def why_not(view: Observation, playable: Collection[int], card_type: int, *, notation: bool = False) -> str:
-    """Say to the player to move why a card can't be played now.
+    """Explain to the player to move why a card can't be played now.
 
     Args:
-        view: what that player sees.
-        playable: card types that can be played.
-        card_type: of the card, which is none of those.
-        notation: name cards as `R5` in place of `red 5`.
+        view: Observation of that player.
+        playable: Card types that can be played.
+        card_type: Type of the card, not among those.
+        notation: Names cards as `R5` instead of `red 5`.
 
     Returns:
-        A sentence without its full stop.
+        Sentence without its full stop.
     """
     scene, rules, name = read_scene(view), view.rules, _name(card_type, notation=notation)
     if card_type not in (scene.hands[scene.near].types or ()):
@@ -123,10 +123,10 @@ def why_not(view: Observation, playable: Collection[int], card_type: int, *, not
 
 
 def result_words(scene: Scene, names: tuple[str, str] = PLAYERS) -> str:
-    """Say how the game ended. `names` as for `move_phrase`.
+    """Return the result of the game in words. `names` as for `move_phrase`.
 
     Raises:
-        ValueError: it goes on.
+        ValueError: If the game is not over.
     """
     if scene.result is None:
         raise ValueError("the game goes on")
@@ -136,19 +136,19 @@ def result_words(scene: Scene, names: tuple[str, str] = PLAYERS) -> str:
 
 
 def move_phrase(before: Scene, after: Scene, names: tuple[str, str] = PLAYERS) -> Phrase:
-    """Tell the move between two positions and what it brought about. Drawn cards are named where they may be seen.
+    """Describe the move between two positions and its effects. Visible drawn cards are named.
 
     Args:
-        before, after: the positions, seen by the same viewer.
-        names: of player 0 and player 1; `YOU` is spoken to.
+        before, after: Positions, seen by the same viewer.
+        names: Names of player 0 and player 1; `YOU` is addressed as *you*.
 
     Returns:
-        A sentence without its full stop.
+        Sentence without its full stop.
     """
     mover = before.player
     who, hand = names[mover], after.hands[mover]
     phrase: Phrase = [f"{capitalized(who) if _is_plural(who) else who} "]
-    # A move that the rules' limit of steps follows is told as any other.
+    # A move at the rules' step limit is described like any other.
     num_laid = 0
     has_ended = after.result is not None and not after.is_cut_off
     if after.last_action == cards.CHALLENGE:
@@ -185,7 +185,7 @@ def move_phrase(before: Scene, after: Scene, names: tuple[str, str] = PLAYERS) -
 
 
 def move_words(before: Scene, after: Scene, names: tuple[str, str] = PLAYERS, *, notation: bool = False) -> str:
-    """Write `move_phrase` as a plain sentence; `notation` names cards as `R5` in place of `red 5`."""
+    """Return `move_phrase` as a plain sentence; `notation` names cards as `R5` instead of `red 5`."""
 
     def word(piece: str | CardWord | ColorWord) -> str:
         if isinstance(piece, CardWord):
@@ -196,13 +196,13 @@ def move_words(before: Scene, after: Scene, names: tuple[str, str] = PLAYERS, *,
 
 
 _LEAST_SHARE: Final = 0.1
-"""Types of opponents that are less likely are not named, but for the likeliest."""
+"""Less likely types of opponents are not named, except for the likeliest type."""
 
 
 def plays_like(types: Mapping[str, float]) -> str:
-    """Say which types of opponents one plays like, by their probabilities: `plays like linear 0.83, uniform 0.12`.
+    """Return the opponent's likeliest types with their probabilities: `plays like linear 0.83, uniform 0.12`.
 
-    The likeliest, and at most two more that are not unlikely. Empty where there are no types.
+    The likeliest type, and at most two more above the threshold. Empty without types.
     """
     first, *others = sorted(types, key=lambda name: -types[name])[:3] or [""]
     named = [first, *(name for name in others if types[name] >= _LEAST_SHARE)]
@@ -210,7 +210,7 @@ def plays_like(types: Mapping[str, float]) -> str:
 
 
 def capitalized(words: str) -> str:
-    """Make the first letter large and leave the others as they are."""
+    """Capitalize the first letter and leave the others unchanged."""
     return words[:1].upper() + words[1:]
 
 

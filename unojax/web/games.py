@@ -1,4 +1,4 @@
-"""Games of browser tabs: one for each, kept in files, so that neither a reload nor a stopped server loses one. Host only."""
+"""Games of browser tabs: one for each, stored in files that survive a reload or a stopped server. Host only."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from unojax.rules import PRESETS, Rules, as_rules, field_types
 from unojax.specs import choose_opponent, runs_code
 
 _NAME: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""What a tab calls its game: a UUID, and so the name of a file."""
+"""Name of a tab's game and of its file: a UUID."""
 _KEPT_SECONDS: Final = 30 * 24 * 3600
-"""How long a game that nobody plays any more is kept in a file."""
+"""Seconds for which the file of an inactive game is kept."""
 _FIELDS: Final = "fields"
-"""The rules of a form are those of its fields, and not of a name."""
+"""Marks the rules of a form as those of its fields instead of a preset."""
 _MAX_LOADED: Final = 32
-"""Games in memory; others are read from their files again."""
+"""Most games in memory; others are read from their files."""
 
 Send = Callable[[str, dict[str, Any]], None]
-"""`send(name, message)` brings a message to all pages that show the game of that name."""
+"""`send(name, message)` sends a message to all pages that show the game of that name."""
 
 
 @dataclass(frozen=True)
 class Defaults:
-    """What a first game is dealt with, and the seconds before each of the opponent's moves is shown."""
+    """Settings of a first game, and the seconds before each of the opponent's moves is shown."""
 
     opponent: str | None = None
     seat: int = 0
@@ -44,12 +44,12 @@ class Defaults:
     pace: float = 0.8
 
     def games(self, folder: Path, send: Send) -> Games:
-        """Make the games of a server."""
+        """Return the games of a server."""
         return Games(folder, self, send)
 
 
 class TabGame(BoardGame):
-    """The game of a tab; every position is written to a file before it is shown."""
+    """Game of a tab. Every position is written to a file before it is shown."""
 
     def __init__(self, name: str, path: Path, send: Send, **options: Any):
         super().__init__(**options)
@@ -57,7 +57,7 @@ class TabGame(BoardGame):
         self.state: dict[str, Any] = {}
 
     def publish(self, state: dict[str, Any]) -> None:
-        """Keep the game, and show it."""
+        """Store the game, and show it."""
         place = (self.state.get("game"), self.state.get("turn"))
         self.state = state | {"canSave": True}
         trouble = ""
@@ -68,11 +68,11 @@ class TabGame(BoardGame):
                 trouble = f"The game can't be kept: {error.strerror}."
         self._send(self._name, {"kind": "state", "state": self.state})
         if trouble:
-            # After the position: a page that draws another one takes down what is said.
+            # After the position: a page that draws another position clears the message.
             self.tell(trouble)
 
     def new_game(self, seed: int | None = None) -> None:
-        """Deal again; an unfinished game is put aside."""
+        """Deal again; set an unfinished game aside."""
         number, aside = self._number, self.put_aside_unfinished()
         try:
             super().new_game(seed)
@@ -87,17 +87,17 @@ class TabGame(BoardGame):
         self.tell_of(aside)
 
     def put_aside_unfinished(self) -> Path | None:
-        """Put the file of the game aside, which another is to take the place of, if the person has moved and it is not over."""
+        """Set aside the file of a game that will be replaced, if the person has moved and it is not over."""
         is_begun = any(seen.is_mine for seen in self._session.seen)
         return put_aside(self._path) if is_begun and not self.is_over else None
 
     def tell_of(self, aside: Path | None) -> None:
-        """Say where the game before was put."""
+        """Show the place of the game that was set aside."""
         if aside is not None:
             self.tell(_where(aside))
 
     def show_again(self) -> None:
-        """Keep and show the game once more, after another one has been in its place."""
+        """Store and show the game again, after another one has replaced it."""
         state, self.state = self.state, {}
         self.publish(state)
 
@@ -107,7 +107,7 @@ class TabGame(BoardGame):
 
     @property
     def choices(self) -> dict[str, Any]:
-        """Opponent, seat and rules, as the form for another game has them."""
+        """Return opponent, seat and rules as the form for a new game has them."""
         rules = self._rules
         return {
             "opponent": self._agent.name,
@@ -119,7 +119,7 @@ class TabGame(BoardGame):
 
 
 class Games:
-    """The games of all tabs. Not thread-safe: one thread asks at a time."""
+    """Games of all tabs. Not thread-safe: one thread calls at a time."""
 
     def __init__(self, folder: Path, defaults: Defaults, send: Send):
         self._folder, self._defaults, self._send = folder, defaults, send
@@ -134,8 +134,8 @@ class Games:
         """Answer a message of a tab.
 
         Raises:
-            ValueError: it can't be done; in words for the person.
-            RuntimeError: the opponent errs, or the device does.
+            ValueError: If the request is refused; the message is for the person.
+            RuntimeError: If the opponent or the device fails.
         """
         kind = message.get("kind")
         if kind == "hello":
@@ -150,7 +150,7 @@ class Games:
             self.find(name).hear(message.get("content"))
 
     def find(self, name: str) -> TabGame:
-        """Give the game of a tab, from its file if need be. Raises ValueError where there is none."""
+        """Return the game of a tab, from its file if necessary. Raises ValueError if there is none."""
         check_name(name)
         if name not in self._loaded:
             path = self._path(name)
@@ -163,12 +163,12 @@ class Games:
         return self._loaded[name]
 
     def _greet(self, name: str) -> None:
-        """Show a tab its game, or deal it one; a game that can't go on is put aside."""
+        """Show a tab its game, or deal one; set aside a game that can't continue."""
         notice = ""
         try:
             game = self.find(name)
         except (ValueError, RuntimeError) as error:
-            # An opponent may fail, too, or need more memory than there is.
+            # An opponent may also fail, or need more memory than available.
             check_name(name)
             if (aside := put_aside(self._path(name))) is not None:
                 why = str(error).partition("\n")[0]
@@ -196,7 +196,7 @@ class Games:
         if seat not in ("0", "1"):
             raise ValueError(f"the seat must be 0 or 1, got {seat!r}")
         rules = read_rules(choices, now.rules)
-        # The opponent that a first game has may know no other rules.
+        # The opponent of a first game may not support other rules.
         able = choose_opponent(None, rules) if opponent == choose_opponent(None, Rules()) else opponent
         self._replace(name, now, self._new(name, able, int(seat), rules), int(seed) if seed else None)
         if able != opponent:
@@ -208,9 +208,9 @@ class Games:
         self._replace(name, now, game, saved.seed, saved)
 
     def _replace(self, name: str, now: TabGame, game: TabGame, seed: int | None, past: GameFile | None = None) -> None:
-        """Begin a game in place of the present one, which stays where that fails.
+        """Begin a game in place of the present one, which stays if that fails.
 
-        A game is kept and shown from the deal on, so that nobody waits for the opponent to see it; hence the way back.
+        The page shows a game from its deal on, before the opponent has moved. A failure after that restores the former game.
         """
         game.number_from(now)
         aside = now.put_aside_unfinished()
@@ -226,7 +226,7 @@ class Games:
         game.tell_of(aside)
 
     def _take_up(self, name: str, saved: GameFile) -> TabGame:
-        """Get ready to go on with a saved game. Raises ValueError where its opponent is refused or there is no such."""
+        """Prepare to continue a saved game. Raises ValueError if its opponent is refused or unknown."""
         setup = Setup.of(saved)
         if runs_code(setup.opponent) and setup.opponent != self._defaults.opponent:
             raise ValueError(
@@ -250,12 +250,12 @@ class Games:
 
 
 def put_aside(path: Path) -> Path | None:
-    """Rename the file of a game, so that the next one does not replace it, if it is there.
+    """Rename the file of a game, if it exists, so that the next game does not replace it.
 
-    No other file is replaced, and it is kept as long as if it had been played now.
+    It replaces no other file, and is kept as long as if it had been played now.
 
     Raises:
-        ValueError: it can't be renamed.
+        ValueError: If it can't be renamed.
     """
     if not path.exists():
         return None
@@ -274,14 +274,15 @@ def _where(aside: Path) -> str:
 
 
 def check_name(name: str) -> None:
-    """Raise ValueError for what no tab calls its game."""
+    """Raise ValueError if the name is not that of a tab's game."""
     if not _NAME.fullmatch(name):
         raise ValueError("the name of a game must be a UUID")
 
 
 def read_rules(choices: dict[str, Any], now: Rules) -> Rules:
-    """Read the rules of a form: those of a name, or of its fields. What it does not have stays as in the present game, or as by
-    default if that game's rules have a name. Raises ValueError where they are none."""
+    """Read the rules of a form: a preset or its fields. Missing fields come from the present game, or from the defaults if that
+    game uses a preset. Raises ValueError if the rules are invalid.
+    """
     preset = choices.get("preset", _FIELDS)
     if preset != _FIELDS:
         if not isinstance(preset, str):

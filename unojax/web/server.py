@@ -1,8 +1,8 @@
-"""A server for one person on this machine: pages and messages, by tornado.
+"""Server for one person on this machine: pages and messages, by tornado.
 
-It listens on 127.0.0.1 only. A page is given to whoever has the token, which is in the address that the command prints and then
-in a cookie. A request must name this server as its host (or another site could reach it by a name of its own that leads here) and
-come from its own page. The pages ask for nothing from anywhere else, and are told not to.
+It listens on 127.0.0.1 only. Every page requires the token, which is first in the address that the command prints and then in a
+cookie. A request must name this server as its host, because another site could use its own name for this address. It must also
+come from the server's own page. The pages may not load anything from elsewhere.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from unojax.web.tables import TableDefaults, Tables
 
 ADDRESS: Final = "127.0.0.1"
 _MAX_FILE: Final = 1_000_000
-"""Bytes of the largest file that a page may send; a saved game has some thousands."""
+"""Largest size of a file from a page, in bytes; a saved game has some thousands."""
 _MAX_MESSAGE: Final = 6 * _MAX_FILE + 1000
-"""Bytes: within JSON a byte of a file takes six at most."""
+"""Largest message in bytes: a byte of a file takes at most six in JSON."""
 _PING_SECONDS: Final = 20
 _POLICY: Final = "default-src 'none'; connect-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; {scripts}"
 _POLICY_REST: Final = "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -52,12 +52,12 @@ class Server:
     """Pages and games for the tabs of one person.
 
     Args:
-        defaults: of a first game, or of the tables of games that others play.
-        port: to listen on; 0: one that is free.
-        folder: for the games and the token; None: the user's folder for the state of programs, or a new one if the user has none.
+        defaults: Settings of a first game, or of the tables of games that others play.
+        port: Port to listen on; 0: a free one.
+        folder: Folder for the games and the token. None: the user's folder for program state, or a new one if the user has none.
 
     Raises:
-        OSError: the port is taken, or the folder can't be written.
+        OSError: If the port is taken, or the folder can't be written.
     """
 
     def __init__(self, defaults: Defaults | TableDefaults, *, port: int = 0, folder: Path | None = None):
@@ -69,7 +69,7 @@ class Server:
         self.port = self._socket.getsockname()[1]
         self.games: Games | Tables
         self.pages: defaultdict[str, set[Messages]] = defaultdict(set)
-        # Games are asked one at a time, and never from the loop, which they would hold up.
+        # One thread for all calls of games, because they would block the event loop.
         self.worker = ThreadPoolExecutor(1, "games")
         kind = "tables" if isinstance(defaults, TableDefaults) else "games"
         self.games = defaults.games(self._folder / kind, self._send)
@@ -83,13 +83,14 @@ class Server:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Names that this server goes by."""
+        """Host names of this server."""
         return f"{ADDRESS}:{self.port}", f"localhost:{self.port}"
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What all pages are told: the agents, the seconds before each of the opponent's moves is shown, the largest file, and
-        the command that serves them."""
+        """Settings for all pages: the agents, the seconds before each of the opponent's moves is shown, the largest file size,
+        and the command that runs the server.
+        """
         command = "unojax table --web" if isinstance(self._defaults, TableDefaults) else "unojax play --web"
         return {"agents": [*AGENTS, *POLICY_NAMES], "pace": self._defaults.pace, "maxFile": _MAX_FILE, "command": command}
 
@@ -99,7 +100,7 @@ class Server:
         return f"unojax-{self.port}"
 
     def run_until_interrupt(self, *, opens: bool) -> None:
-        """Answer until Ctrl-C or SIGTERM; with `opens`, open the page in the browser."""
+        """Serve until Ctrl-C or SIGTERM; with `opens`, open the page in the browser."""
 
         async def answer() -> None:
             stop, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -112,7 +113,7 @@ class Server:
         asyncio.run(answer())
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Answer until `stop` is set."""
+        """Serve until `stop` is set."""
         self._loop = asyncio.get_running_loop()
         http = HTTPServer(self._application())
         http.add_socket(self._socket)
@@ -132,12 +133,12 @@ class Server:
         routes += [(path, Made, {"server": self}) for path in ("/board.js", "/board.css", "/faces.json", "/settings.json")]
         routes += [("/messages", Messages, {"server": self}), ("/record", Record, {"server": self})]
         settings: dict[str, Any] = {"default_handler_class": Missing, "default_handler_args": {"server": self}}
-        # Refusals are no news, so nothing is logged.
+        # Do not log expected refusals.
         settings |= {"websocket_max_message_size": _MAX_MESSAGE, "log_function": lambda handler: None}
         return Application(routes, websocket_ping_interval=_PING_SECONDS, **settings)
 
     def _send(self, name: str, message: dict[str, Any]) -> None:
-        """Bring a message to the pages of a game, from any thread."""
+        """Send a message to the pages of a game, from any thread."""
         text = json.dumps(message, allow_nan=False)
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._write, name, text)
@@ -148,7 +149,7 @@ class Server:
 
 
 class Guarded(RequestHandler):
-    """Answers only this machine, under the server's own name, to whoever has the token."""
+    """Handler that answers only this machine, under the server's own name, with the token."""
 
     def initialize(self, server: Server, name: str = "") -> None:
         self.server, self.file = server, name
@@ -180,32 +181,32 @@ class Guarded(RequestHandler):
         self.clear_header("Server")
 
     def write_error(self, status_code: int, **options: Any) -> None:
-        """Say in a line what is wrong."""
+        """Write the error as one line."""
         del options
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         hint = "; open the address that unojax play --web printed" if status_code == 403 else ""
         self.finish(f"{status_code}: {self._reason}{hint}\n")
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
-        """Refusals are no news."""
+        """Do not log expected refusals."""
         if not isinstance(value, HTTPError):
             super().log_exception(typ, value, tb)
 
 
 class Missing(Guarded):
-    """What is not there."""
+    """Handler for unknown paths (404)."""
 
     def get(self) -> None:
         raise HTTPError(404)
 
 
 class Static(Guarded):
-    """A file of this room."""
+    """Handler for static files."""
 
     def get(self) -> None:
         name = self.file
         if name == "page.html" and self.get_query_argument("token", None) is not None:
-            # Out of the address, the history and what is copied from there.
+            # Remove the token from the address and the history.
             self.redirect("/")
             return
         kind = {"html": "text/html", "js": "text/javascript", "css": "text/css"}[name.rpartition(".")[2]]
@@ -214,7 +215,7 @@ class Static(Guarded):
 
 
 class Made(Guarded):
-    """What the board consists of."""
+    """Handler for the generated parts of the board."""
 
     def get(self) -> None:
         kind, content = {
@@ -228,7 +229,7 @@ class Made(Guarded):
 
 
 class Record(Guarded):
-    """The game so far to step through: as the person saw it, and once it is over with all cards."""
+    """Handler for the game so far, to step through: from the person's view, and with all cards once it is over."""
 
     async def get(self) -> None:
         name = self.get_query_argument("game", "")
@@ -249,18 +250,19 @@ class Record(Guarded):
 
 
 class Messages(WebSocketHandler, Guarded):
-    """The channel of a page: what is clicked, and what is to be shown."""
+    """Channel of a page: clicks from it, and updates to it."""
 
     def check_origin(self, origin: str) -> bool:
-        """`prepare` has looked at an origin that is given; a page always gives one."""
+        """Accept: `prepare` has checked the origin, which a page always sends."""
         return origin.removeprefix("http://") in self.server.hosts
 
     def open(self, *args: str, **options: str) -> None:
         self.name = ""
 
     def on_message(self, message: str | bytes) -> None:
-        """Hand a message on to the thread of the games, which answers in order. Nothing waits here: a page is heard while Python
-        thinks, its pongs and its going away too."""
+        """Pass a message to the games' thread, which answers in order. This does not block: the page's pongs and its closing are
+        handled while Python thinks.
+        """
         try:
             data = json.loads(message)
         except (ValueError, RecursionError):
@@ -276,13 +278,13 @@ class Messages(WebSocketHandler, Guarded):
         return None
 
     def _tell_trouble(self, heard: asyncio.Future[None]) -> None:
-        """Tell the page why a message could not be answered."""
-        # Cancelled: the server stops, and the page says so.
+        """Send the page the reason why a message could not be answered."""
+        # Cancelled: the server stops, and the page reports it.
         error = None if heard.cancelled() else heard.exception()
         if isinstance(error, ValueError):
             self._tell(f"{str(error)[:1].upper()}{str(error)[1:]}.")
         elif error is not None:
-            # A fault of the program: the page stays, and who runs the server sees where.
+            # A bug: the page stays, and the traceback goes to the server's terminal.
             traceback.print_exception(error)
             self._tell(f"This went wrong in Python: {error}")
 
@@ -290,7 +292,7 @@ class Messages(WebSocketHandler, Guarded):
         self._leave()
 
     def push(self, text: str) -> None:
-        """Send a text; a page that is gone misses it."""
+        """Send a text; a closed page misses it."""
         try:
             self.write_message(text)
         except WebSocketClosedError:
@@ -308,7 +310,7 @@ class Messages(WebSocketHandler, Guarded):
 
 
 def _token(path: Path) -> str:
-    """Read the token, which stays the same, so that a page finds the server again when it is started again; or draw one."""
+    """Read the token, or create it. A fixed token lets a page find the restarted server."""
     try:
         token = path.read_text().strip()
     except (OSError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Tables of browser tabs: games that others play, followed by clicks, one for each tab and kept in files. Host only."""
+"""Tables of browser tabs: games that others play, entered by clicks, one for each tab and stored in files. Host only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from unojax.web.games import Send, check_name
 
 @dataclass(frozen=True)
 class TableDefaults:
-    """What a tab begins with."""
+    """Initial settings of a tab."""
 
     rules: Rules = Rules()
     agent: str = TABLE_SEARCH
@@ -27,19 +27,19 @@ class TableDefaults:
     pace: float = 0.0
 
     def games(self, folder: Path, send: Send) -> Tables:
-        """Make the tables of a server."""
+        """Return the tables of a server."""
         return Tables(folder, self, send)
 
 
 class TabTable(TableBoard):
-    """The table of a tab; every position is written to a file before it is shown."""
+    """Table of a tab. Every position is written to a file before it is shown."""
 
     def __init__(self, name: str, path: Path, send: Send, defaults: TableDefaults, table: Table | None):
         super().__init__(defaults.rules if table is None else table.rules, defaults.agent, seed=defaults.seed, table=table)
         self._name, self._path, self._send = name, path, send
 
     def publish(self, state: dict[str, Any]) -> None:
-        """Keep the game, and show it."""
+        """Store the game, and show it."""
         if self.table is not None:
             try:
                 write_game(self._path, self.record)
@@ -48,24 +48,24 @@ class TabTable(TableBoard):
         self._send(self._name, {"kind": "state", "state": state | {"canSave": True}})
 
     def tell(self, words: str) -> None:
-        """Say something beside the table."""
+        """Show a message beside the table."""
         self._send(self._name, {"kind": "custom", "content": {"kind": "notice", "text": words}})
 
     @property
     def is_over(self) -> bool:
-        """False: the other hand is never laid open."""
+        """Always False: the other hand is never revealed."""
         return False
 
     @property
     def views(self) -> Sequence[Observation]:
-        """All that the person saw. Raises ValueError before the deal is entered."""
+        """Return the person's observations. Raises ValueError before the deal is entered."""
         if self.table is None:
             raise ValueError("there is no game yet")
         return self.table.game.observations
 
 
 class Tables:
-    """The tables of all tabs. Not thread-safe: one thread asks at a time."""
+    """Tables of all tabs. Not thread-safe: one thread calls at a time."""
 
     def __init__(self, folder: Path, defaults: TableDefaults, send: Send):
         self._folder, self._defaults, self._send = folder, defaults, send
@@ -73,7 +73,7 @@ class Tables:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def hear(self, name: str, message: dict[str, Any]) -> None:
-        """Answer a message of a tab. Raises ValueError, in words for the person, where it can't be done."""
+        """Answer a message of a tab. Raises ValueError, with a message for the person, if the request is refused."""
         kind, board = message.get("kind"), self.find(name)
         if kind == "hello":
             board.show()
@@ -89,7 +89,7 @@ class Tables:
             board.hear(message.get("content"))
 
     def find(self, name: str) -> TabTable:
-        """Return the table of a tab, from its file if need be."""
+        """Return the table of a tab, from its file if necessary."""
         check_name(name)
         if name not in self._loaded:
             path, table = self._path(name), self._defaults.table

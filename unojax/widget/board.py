@@ -15,10 +15,10 @@ from unojax.viz import position_svg
 
 
 class Board(BoardGame, anywidget.AnyWidget):
-    """Game of UNO against an agent, to be played by clicks in a notebook.
+    """Game of UNO against an agent, played by clicks in a notebook.
 
-    Beside the table: how likely the person is to win, and what the opponent may hold, both from what the person saw. The page
-    never gets a hidden card before the game is over.
+    Beside the table are the person's win probability and the belief over the opponent's hand. Both derive from the person's
+    observations. The page receives no hidden card before the end of the game.
 
         board = Board(opponent="mc:rollouts=200", seed=3)
         board                      # the last value of a cell: shows itself
@@ -54,21 +54,21 @@ class Board(BoardGame, anywidget.AnyWidget):
         """Deal a game.
 
         Args:
-            opponent: the spec of an agent, see `unojax.specs`. None: `value`, or a search under rules that its network
-                does not know.
-            seat: the person's; player 0 moves first, unless the rules draw lots or a start card passes it over.
-            seed: the same seed and moves give the same game; None: another one each time.
-            rules: of the game, or the name of some ("official", "house", "rlcard"); None: those of `start`, or the default ones.
-            start: begin with this position instead of a deal; only the first game does.
-            adviser: the flat Monte Carlo search that knows what the person saw, as the spec of an agent: its belief is drawn, its
-                rollout policies play for the win probability, and it gives the hints.
-            show_belief: draw how likely the opponent is to hold each card.
-            show_win_probability: show how likely the person is to win; hints too.
-            theme: of the page; "auto" follows the notebook.
-            pace: seconds before each of the opponent's moves is shown.
+            opponent: Spec of an agent, see `unojax.specs`. None: `value`, or a search under rules that its network does not
+                support.
+            seat: Seat of the person. Player 0 moves first, unless the rules choose at random or a start card skips the turn.
+            seed: Random seed: the same seed and moves give the same game. None: another game each time.
+            rules: Rules of the game, or a preset ("official", "house", "rlcard"). None: those of `start`, or the default ones.
+            start: Initial position of the first game, instead of a deal.
+            adviser: Spec of a flat Monte Carlo search with the person's observations. Its belief is drawn, its rollout policies
+                estimate the win probability, and it gives the hints.
+            show_belief: Draws the probability that the opponent holds each card.
+            show_win_probability: Shows the person's win probability, also in hints.
+            theme: Theme of the page; "auto" follows the notebook.
+            pace: Seconds before each of the opponent's moves is shown.
 
         Raises:
-            ValueError: an argument is out of its range, or `start` is under other rules.
+            ValueError: If an argument is out of range, or `start` has other rules.
         """
         if theme not in ("auto", "light", "dark"):
             raise ValueError(f"theme must be 'auto', 'light' or 'dark', got {theme!r}")
@@ -93,7 +93,7 @@ class Board(BoardGame, anywidget.AnyWidget):
     def publish(self, state: dict[str, Any]) -> None:
         """Send the page its data.
 
-        Numbered, for a second hint may be the same, and what has not changed is passed on neither here nor in the page.
+        The data is numbered, because traitlets drops unchanged values, and a second hint may equal the first.
         """
         self.state = state | {"sent": self.state.get("sent", 0) + 1}
 
