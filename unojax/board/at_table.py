@@ -37,7 +37,7 @@ class TableBoard:
     """
 
     def __init__(self, rules: Rules, agent: str, *, seed: int = 0, table: Table | None = None):
-        """Prepare; the first `hear` is the first to call `publish`. Arguments as of `Table`."""
+        """Prepare the board; `publish` is first called from `hear`. Arguments as of `Table`."""
         self._rules, self._agent, self._seed = rules, agent, seed
         self.table = table
         self._number, self._picked, self._top = 1, list[str](), ""

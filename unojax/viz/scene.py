@@ -143,7 +143,7 @@ def _public(position: State | Observation) -> dict[str, Any]:
 
 
 def _can_stack(position: State | Observation) -> bool:
-    """Return whether a card may be played on a penalty. A challenged Wild+4 excludes it; a challenge is separate."""
+    """Return whether a card may be played on a penalty; never on a Wild+4 if the rules allow challenges."""
     rules = position.rules
     return rules.stacking and not (rules.wild_draw_four == "challenge" and position.top_rank == cards.WILD_DRAW_FOUR)
 
