@@ -22,11 +22,11 @@ from benchmarks import (
 
 MODULES = (engine, rollout, adapters, beliefs, belief_agreement, belief_speed, predictive, search, solving, value_quality)
 MODULES += (win_calibration, gpu)
-"""All benchmarks, each entered in the registry by its import."""
+"""All benchmarks; each import registers one."""
 
 
 def main() -> None:
-    """Run the benchmark named, or list all."""
+    """Run the named benchmark, or list all."""
     name, *options = sys.argv[1:] or ["--help"]
     if name in harness.BENCHMARKS:
         harness.main(name, options)

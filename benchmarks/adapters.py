@@ -1,8 +1,8 @@
-"""Speed of the adapters beside the libraries' own comparable games, in one run, with random legal actions.
+"""Speed of the adapters and of comparable games in their libraries, in one run, with random legal actions.
 
-A library that is not installed is left out (`pip install 'unojax[adapters]'`). Steps are steps of the game, plays and draws of
-both players; the gymnasium environments play one seat, and the calls of that seat are stated beside them. Choosing the actions is
-not timed where it is the caller's business (gymnasium, PettingZoo, OpenSpiel), except inside compiled loops.
+Missing libraries are skipped (`pip install 'unojax[adapters]'`). Steps are steps of the game, plays and draws of both players.
+The gymnasium environments play one seat, whose calls are reported too. The choice of actions is not timed if it is up to the
+caller (gymnasium, PettingZoo, OpenSpiel), except inside compiled loops.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from unojax import Rules, observe, uniform
 from unojax.adapters.encoding import DType
 
 _HOST_STEPS: Final = 2000
-"""Steps in a repeat of what plays one game at a time."""
+"""Steps in a repeat of a program that plays one game at a time."""
 
 
 class Run(NamedTuple):
-    """Steps of the game and calls made, in so many seconds."""
+    """Number of steps and calls, and their seconds."""
 
     steps: int
     calls: int
@@ -36,7 +36,7 @@ class Run(NamedTuple):
 
 @harness.benchmark("adapters", batch_sizes=(4096,), calls=60, games=100, repeats=5, peer_python="")
 def adapters(config: Config) -> Iterator[Task]:
-    """Speed of each adapter whose library is installed, beside RLCard's UNO (`--games` of it) and our one-hot functions."""
+    """Speed of each adapter whose library is installed, beside RLCard's UNO (`--games` of it) and the one-hot functions."""
     for library, what, make in programs(config.batch_sizes[0], config.calls):
         if find_spec(library):
             yield Task(
@@ -45,7 +45,7 @@ def adapters(config: Config) -> Iterator[Task]:
 
 
 def measure(make: Callable[[], Callable[[], Run]], config: Config) -> dict[str, Any]:
-    """Run once to compile, and then some times; just before it what it is compared with, on a machine whose speed changes."""
+    """Run once to compile, and then several times, each just after its peer because the machine's speed varies."""
     peer = rlcard_peer.measure(config)["levels"]["env"]["steps_per_second"]
     onehot = engine.measure_onehot(config.batch_sizes[0], calls=8, repeats=config.repeats)["steps_per_second"]
     run = make()
@@ -63,7 +63,7 @@ def measure(make: Callable[[], Callable[[], Run]], config: Config) -> dict[str, 
 
 
 def programs(size: int, calls: int) -> Iterator[tuple[str, str, Callable[[], Callable[[], Run]]]]:
-    """List the library, the program, and the function that makes its run, for which the library must be there."""
+    """Yield the library, the program, and the function that returns its run, which needs the library."""
     environments: tuple[tuple[DType, str], ...] = (("int8", "uniform"), ("float32", "uniform"), ("int8", "linear"))
     for dtype, opponent in environments:
         name = f"vector environment, {size:,} games, {dtype}, against {opponent}"
@@ -92,7 +92,7 @@ def random_legal(rng: np.random.Generator, mask: np.ndarray) -> np.ndarray:
 
 
 def vector_environment(num_envs: int, num_calls: int, dtype: DType, opponent: str) -> Callable[[], Run]:
-    """Make the run of our gymnasium vector environment, observations delivered as NumPy."""
+    """Return the run of the gymnasium vector environment, with NumPy observations."""
     from unojax.adapters.gymnasium import UnoVectorEnv
 
     envs, rng = UnoVectorEnv(num_envs, opponent, dtype=dtype), np.random.default_rng(0)
@@ -109,7 +109,7 @@ def vector_environment(num_envs: int, num_calls: int, dtype: DType, opponent: st
             observation, _, terminated, truncated, _ = envs.step(actions)
             seconds += perf_counter() - began
             mask = observation["action_mask"]
-            # A call that only resets a game is none.
+            # A call that only resets a game does not count.
             calls += int((~over).sum())
             over = terminated | truncated
             after = envs._games.lanes
@@ -122,7 +122,7 @@ def vector_environment(num_envs: int, num_calls: int, dtype: DType, opponent: st
 
 
 def pgx_loop(env: Any, batch_size: int, num_steps: int, choose: Callable[[Any, Any], Any]) -> Callable[[], Run]:
-    """Make the run of a vmapped pgx environment in one compiled loop; games that are over are dealt anew after each call."""
+    """Return the run of a vmapped pgx environment in one compiled loop; finished games restart after each call."""
     init, step = jax.vmap(env.init), jax.vmap(env.step)
 
     @jax.jit
@@ -165,12 +165,12 @@ def uniform_play(key: jax.Array, state: Any) -> jax.Array:
 
 
 class HostGame(NamedTuple):
-    """A library's game that is played one action after the other on the host.
+    """A library's game, played one action after the other on the host.
 
     Attributes:
-        start: Deals, and returns what the other functions take.
-        legal: Lists the legal actions, as an agent is given them, after what else it is given.
-        act: Carries out an action, and returns what follows; None at the end of a game.
+        start: Deals, and returns the arguments of the other functions.
+        legal: Returns the legal actions, after the agent's other inputs.
+        act: Plays an action, and returns the new arguments; None at the end of a game.
     """
 
     start: Callable[[], Any]
@@ -179,7 +179,7 @@ class HostGame(NamedTuple):
 
 
 def host_loop(game: HostGame, num_steps: int = _HOST_STEPS) -> Callable[[], Run]:
-    """Make the run of a game on the host; choosing is not timed."""
+    """Return the run of a game on the host; choosing is not timed."""
     rng = np.random.default_rng(0)
 
     def run() -> Run:
@@ -197,7 +197,7 @@ def host_loop(game: HostGame, num_steps: int = _HOST_STEPS) -> Callable[[], Run]
 
 
 def pettingzoo_game() -> HostGame:
-    """Make our PettingZoo environment."""
+    """Return the PettingZoo environment."""
     from unojax.adapters import pettingzoo
 
     env: Any = pettingzoo.env()
@@ -215,7 +215,7 @@ def pettingzoo_game() -> HostGame:
 
 
 def spiel_game(*, ours: bool) -> HostGame:
-    """Make an OpenSpiel game, with what an agent is given. Chance is counted in the time and not as steps."""
+    """Return an OpenSpiel game with an agent's inputs. Chance counts in the time but not as steps."""
     import pyspiel  # pyright: ignore[reportMissingImports]
 
     from unojax.adapters import openspiel
@@ -239,7 +239,7 @@ def spiel_game(*, ours: bool) -> HostGame:
 
 
 def rlcard_game() -> HostGame:
-    """Make our RLCard environment."""
+    """Return the RLCard environment."""
     from unojax.adapters import rlcard
 
     env = rlcard.make(seed=0)
@@ -252,7 +252,7 @@ def rlcard_game() -> HostGame:
 
 
 def jaxmarl_loop(batch_size: int, num_steps: int) -> Callable[[], Run]:
-    """Make the run of our vmapped JaxMARL environment, resets and all, in one compiled loop."""
+    """Return the run of the vmapped JaxMARL environment, including resets, in one compiled loop."""
     from unojax.adapters.jaxmarl import Uno
 
     env: Any = Uno(dtype="int8")

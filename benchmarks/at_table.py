@@ -1,10 +1,10 @@
-"""A game of ten turns each, entered at a terminal: keys an event, and how long each answer takes.
+"""A game of ten turns each, entered at a terminal: keys for each event, and the time of each answer.
 
     python -m benchmarks.at_table --rules official
 
-A game of two policies is played, and what player 0 saw of it is typed into `unojax table` in the shortest forms. One event is
-mistyped, and corrected three turns later; the process is killed and resumed in the middle. An answer is complete when the next
-prompt appears, the advice included on one's own turn.
+The observations of player 0 in a game of two policies are typed into `unojax table` in the shortest forms. One event is mistyped
+and corrected three turns later. The process is killed and resumed in the middle. An answer is complete when the next prompt
+appears, including the advice on the observer's own turn.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PROMPT = re.compile(rb"\n\d+ (?:you|they)[^>\n]*> $")
 
 
 def typed(event: Event) -> str:
-    """Write an event as a hurried person types it."""
+    """Return an event as a person in a hurry types it."""
     text = str(event).lower().replace("w:", "w").replace("w+4:", "w4")
     text = re.sub(r"\((won|lost)\)", lambda found: "+" if found[1] == "won" else "-", text)
     text = text.replace("challenge", "c").replace("draw", "d").replace("pass", "p")
@@ -41,7 +41,7 @@ def typed(event: Event) -> str:
 
 
 def find_game(rules: Rules) -> SeenGame:
-    """Find a game of at least ten turns each, in which the observer challenges a Wild+4 where the rules allow it."""
+    """Return a game of at least ten turns each, in which the observer challenges a Wild+4 if the rules allow it."""
     policies = (get_policy("uniform"), get_policy("scarcest-color"))
     for seed in range(1000):
         seen = SeenGame.of(play(jax.random.key(seed), policies, rules=rules, max_steps=2 * TURNS + 6), 0)
@@ -60,7 +60,7 @@ class Terminal:
         self.text = self._wait()
 
     def enter(self, line: str) -> float:
-        """Type a line; returns the seconds until the next prompt."""
+        """Type a line; return the seconds until the next prompt."""
         began = time.perf_counter()
         assert self._process.stdin is not None
         self._process.stdin.write(line.encode() + b"\n")
@@ -119,7 +119,7 @@ def main() -> None:
             if number == len(events) // 2:
                 terminal.kill()
                 terminal = Terminal("--resume", path)
-                # Programs come from the cache, and are loaded at the first answers.
+                # Programs are loaded from the cache at the first answers.
                 terminal.enter("")
             enter(line)
             now = now.play(str(event))
@@ -137,7 +137,7 @@ def main() -> None:
 
 
 def mistyped(now: SeenGame, later: tuple[Event, ...]) -> str:
-    """Find another play for the first of these events, after which the following ones are still possible."""
+    """Return another play for the first of these events that keeps the following ones possible."""
     for text in now.possible():
         if text != str(later[0]):
             try:

@@ -1,13 +1,12 @@
 """Agreement of the particle filter with the exact one, over whole random games of small decks with every kind of card.
 
-Each game is followed from both seats by the exact filter, and by the particle filter with several numbers of particles N, under
-the same uniform prior and opponent model. An **update** is one transition, until the game ends or the belief had to begin again.
-What is measured:
+Both filters track each game from both seats, under the same uniform prior and opponent model. The particle filter runs with
+several numbers of particles N. An **update** is one transition, until the game ends or the belief restarts. Measurements:
 
 * **error**: |estimated - exact| expected copies of a card type in the opponent's hand, averaged over the types that are not all
-  in sight. It should fall like N^(-1/2).
-* **inflation**: the squared errors over those of N independent draws from the exact belief; 1 is ideal.
-* **evidence**: the probability of all that a seat saw in a game, estimated over exact. Its mean is 1 for an unbiased filter.
+  visible. It should fall like N^(-1/2).
+* **inflation**: squared errors relative to those of N independent draws from the exact belief; 1 is ideal.
+* **evidence**: probability of all observations of a seat in a game, estimated over exact. Its mean is 1 for an unbiased filter.
 * **impossible**: particles, over all updates, whose hand has exact probability zero. There must be none.
 """
 
@@ -35,10 +34,10 @@ from unojax.observation import Observation
 from unojax.rules import Rules
 
 NUM_STEPS: Final = 128
-"""Longer games are followed up to here."""
+"""Longest tracked part of a game, in steps."""
 _MAX_SLOTS: Final = 96
 _MAX_PLAYS: Final = 64
-"""Of the beliefs: enough for nearly all games of these decks; the others are counted as restarted."""
+"""Limit of the beliefs, enough for nearly all games of these decks; longer ones count as restarted."""
 
 
 def _deck(text: str) -> tuple[int, ...]:
@@ -48,7 +47,7 @@ def _deck(text: str) -> tuple[int, ...]:
 
 _TWO_COLORS = _deck("R1 R1 RS RS RR RR R+2 R+2  Y1 Y1 YS YS YR YR Y+2 Y+2  W W W W W+4 W+4 W+4 W+4")
 _FOUR_COLORS = _deck("R0 R3 R3 RS RS  Y3 Y3 YR YR  B3 B3 B+2 B+2  G3 G3  W W W+4 W+4")
-# So few that reshuffles are frequent and the deck often runs empty.
+# So small that reshuffles are frequent and the deck often runs empty.
 _ELEVEN_CARDS = _deck("R0 R+2 R+2  Y0 Y+2 Y+2  B0 BS BR  W W+4")
 SETTINGS: Final = {
     "24 cards, hands of 5": Rules(deck=_TWO_COLORS, hand_size=5),
@@ -69,7 +68,7 @@ def belief_agreement(config: Config) -> Iterator[Task]:
 
 
 def measure_all(config: Config) -> dict[str, Any]:
-    """Measure each deck, and sum up all of them together and each alone."""
+    """Measure each deck, and summarize all of them together and each alone."""
     share, workers = -(-config.games // len(config.decks)), config.workers or available_cores()
     by_deck = {
         name: measure(SETTINGS[name], share, config.particles, config.seed * len(SETTINGS) + index, workers)
@@ -93,7 +92,7 @@ class Exact(NamedTuple):
 
     Attributes:
         expected, variance: float64[n, 54] Mean and variance of the copies of each type.
-        unseen: bool[n, 54] Types that are not all in sight.
+        unseen: bool[n, 54] Types that are not all visible.
         possible: For each update bool[hands], whether the hand with that number in the joint table is possible.
         log_evidence: float64[n].
     """
@@ -136,13 +135,13 @@ def _play(key: Array, *, num_games: int, rules: Rules) -> tuple[tuple[Observatio
 
 
 def play_games(seed: int, num_games: int, rules: Rules) -> list[Seat]:
-    """Play random games, each to be followed from both seats."""
+    """Return random games, each from both seats."""
     seats, lengths = jax.device_get(_play(jax.random.key(seed), num_games=num_games, rules=rules))
     return [Seat(jax.tree.map(lambda x, g=g: x[g], seen), int(lengths[g])) for g in range(num_games) for seen in seats]
 
 
 def follow_exactly(played: Seat) -> Exact:
-    """Follow a game with the exact filter."""
+    """Track a game with the exact filter."""
     views = (jax.tree.map(lambda x, t=t: x[t], played.seen) for t in range(played.num_updates + 1))
     followed = track(ExactFilter(prior="uniform"), jax.random.key(0), views)
     next(followed)
@@ -151,7 +150,7 @@ def follow_exactly(played: Seat) -> Exact:
         assert info is not None, "of an update"
         expected = belief.count_probs @ copies
         variance = belief.count_probs @ copies**2 - expected**2
-        # What is certain has rounding errors for a variance.
+        # The variance of a certain value is a rounding error.
         variance = np.where(variance > 1e-12, variance, 0.0)
         rows.append((expected, variance, belief.unseen > 0, (belief.probs > 0).ravel(), float(info.log_evidence)))
     expected, variance, unseen, possible, log_evidence = zip(*rows, strict=True)
@@ -160,9 +159,9 @@ def follow_exactly(played: Seat) -> Exact:
 
 @partial(jax.jit, static_argnames="filter")
 def follow(key: Array, seen: Observation, num_updates: Array, *, filter: ParticleFilter) -> Tracked:
-    """Follow a game with the particle filter."""
+    """Track a game with the particle filter."""
     deck = np.array(seen.rules.deck)
-    # The number of a hand in the exact filter's tensor, flattened; types that are not in the deck never occur.
+    # The hand's number in the flattened tensor of the exact filter; types outside the deck never occur.
     shape = deck[deck > 0] + 1
     strides = np.zeros(cards.NUM_TYPES, np.int32)
     strides[deck > 0] = np.prod(shape) // np.cumprod(shape)
@@ -181,7 +180,7 @@ def follow(key: Array, seen: Observation, num_updates: Array, *, filter: Particl
 
 
 def compare(exact: Exact, track: Tracked, num_particles: int) -> Errors:
-    """Compare the two filters over the updates before the belief begins again."""
+    """Compare the two filters over the updates before a restart."""
     track = jax.tree.map(lambda x: np.asarray(x)[1 : len(exact.log_evidence) + 1], track)
     restarts = np.flatnonzero(track.restarted)
     n = int(restarts[0]) if restarts.size else len(exact.log_evidence)
@@ -191,7 +190,7 @@ def compare(exact: Exact, track: Tracked, num_particles: int) -> Errors:
         error=difference.sum(-1) / np.maximum(exact.unseen[:n].sum(-1), 1),
         squared=(difference**2).sum(-1),
         ideal_squared=exact.variance[:n].sum(-1) / num_particles,
-        # A belief without a particle left has estimated the evidence as zero.
+        # A depleted belief has estimated the evidence as zero.
         log_ratio=np.append((track.log_evidence - exact.log_evidence)[:n], [-np.inf] if depleted else []),
         impossible=sum(int((~exact.possible[t][track.hands[t]]).sum()) for t in range(n)),
         restarted=bool(restarts.size),
@@ -200,7 +199,7 @@ def compare(exact: Exact, track: Tracked, num_particles: int) -> Errors:
 
 
 def measure(rules: Rules, num_games: int, num_particles: Sequence[int], seed: int, workers: int) -> list[list[Errors]]:
-    """Follow random games under one set of rules: for each N the errors of every game from both seats, in the same order."""
+    """Track random games under one set of rules. For each N, return the errors of every game from both seats, in the same order."""
     games = play_games(seed, num_games, rules)
 
     def particles(n: int, lane: int) -> Tracked:
@@ -216,13 +215,13 @@ def measure(rules: Rules, num_games: int, num_particles: Sequence[int], seed: in
         return [compare(exact, particles(n, lane), n) for n in num_particles]
 
     with ThreadPoolExecutor(workers) as pool:
-        # Compile the programs side by side, each once.
+        # Compile the programs in parallel, each once.
         list(pool.map(lambda n: particles(n, 0), num_particles))
         return list(map(list, zip(*pool.map(one_game, range(len(games))), strict=True)))
 
 
 def summarize_all(num_particles: Sequence[int], by_number: list[list[Errors]]) -> dict[str, Any]:
-    """Sum up every N, and the slope of ln error over ln N; -0.5 is expected."""
+    """Summarize every N, and the slope of ln error over ln N; -0.5 is expected."""
     rows = {f"N = {n}": summarize(games) for n, games in zip(num_particles, by_number, strict=True)}
     errors = np.array([row["mean_error"] for row in rows.values()])
     has_slope = len(errors) > 1 and (errors > 0).all()
@@ -230,7 +229,7 @@ def summarize_all(num_particles: Sequence[int], by_number: list[list[Errors]]) -
 
 
 def summarize(games: list[Errors]) -> dict[str, Any]:
-    """Sum up one N, over games from both seats."""
+    """Summarize one N, over games from both seats."""
     error, squared, ideal = (np.concatenate([getattr(g, name) for g in games]) for name in ("error", "squared", "ideal_squared"))
     ratios = np.exp([g.log_ratio.sum() for g in games])
     return {

@@ -1,7 +1,7 @@
-"""Speed of belief updates over positions of real games, beside a plain particle filter in NumPy.
+"""Speed of belief updates over positions of real games, beside a bootstrap filter in NumPy.
 
-Positions are taken at random stages of games between uniform players, each with the belief of a filter that followed its game so
-far. All programs update the same beliefs by the same transitions, in turns.
+Positions come from random stages of games between uniform players, each with the belief of a filter that tracked its game so far.
+All programs update the same beliefs by the same transitions, in turns.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Positions(NamedTuple):
 def prepare(
     num_games: int, filter: ParticleFilter | BootstrapFilter, *, max_steps: int, seed: int
 ) -> tuple[Positions, dict[str, float]]:
-    """Let beliefs follow games to a uniformly random stage of each; the positions, and what they are like."""
+    """Track games to a uniformly random stage; return the positions and their statistics."""
     games = record(jax.random.key(seed), num_games, max_steps=max_steps)
     stages = np.random.default_rng(seed).integers(0, np.maximum(games.num_updates, 1)).astype(np.int32)
     keys = jax.random.split(jax.random.key(seed + 1), num_games)
@@ -75,14 +75,14 @@ def prepare(
 
 
 class Call(NamedTuple):
-    """A compiled call that updates all games, and figures of compiling it."""
+    """A compiled call that updates all games, and its compilation figures."""
 
     program: Program
     figures: dict[str, Any]
 
 
 def compile_call(positions: Positions, update: Any = belief_update, *, num_devices: int = 1, donate: bool = True) -> Call:
-    """Compile one vmapped call for all games, or as many as devices, each for its share of the games."""
+    """Compile one vmapped call for all games, divided among `num_devices` devices."""
     keys = jax.random.split(jax.random.key(7), positions.actions.shape[0])
     update = jax.vmap(update)
     if num_devices > 1:
@@ -101,7 +101,7 @@ def compile_call(positions: Positions, update: Any = belief_update, *, num_devic
 
 
 def figures(call: Call, times: harness.Timing, result: Any, num_games: int) -> dict[str, Any]:
-    """Return what a call did in how much time."""
+    """Return a call's results and rates."""
     beliefs, info = result
     return call.figures | {
         **times.rates("updates", num_games),
@@ -117,7 +117,7 @@ def figures(call: Call, times: harness.Timing, result: Any, num_games: int) -> d
 )
 def belief_speed(config: Config) -> Iterator[Task]:
     """Speed of `belief_update`: the documented call, one device for each core, one game alone, and a plain filter in NumPy."""
-    # Before anything is computed. Other devices than CPUs are as many as there are.
+    # Set before any computation. The number of other devices than CPUs is fixed.
     jax.config.update("jax_num_cpu_devices", available_cores())
     for particles in config.particles:
         settings = {"particles": particles, **config.settings("games", "seed")}
@@ -154,7 +154,7 @@ def measure(config: Config, particles: int) -> dict[str, Any]:
 
 
 def plain_program(positions: Positions) -> Program:
-    """Make the program of the plain filter: the same transitions, from hands of the same beliefs."""
+    """Return the program of the plain filter: the same transitions, from hands of the same beliefs."""
     before, after = (jax.device_get(seen) for seen in (positions.before, positions.after))
     views = [(view_of(before, g), int(action), view_of(after, g)) for g, action in enumerate(np.asarray(positions.actions))]
     hands, log_weights = jax.device_get(jax.jit(hands_of)(positions.beliefs))
@@ -174,7 +174,7 @@ def hands_of(beliefs: Belief) -> tuple[Array, Array]:
 
 
 def view_of(seen: Observation, g: int) -> plain_filter.View:
-    """Return what an observer sees of game g, as plain numbers (NumPy leaves)."""
+    """Return an observer's view of game g as plain numbers (NumPy leaves)."""
     hand, pile = cards.count_types(seen.hand[g]).astype(int), cards.count_types(seen.pile[g]).astype(int)
     return plain_filter.View(
         unseen=np.array(seen.rules.deck) - hand - pile,
@@ -188,7 +188,7 @@ def view_of(seen: Observation, g: int) -> plain_filter.View:
 
 
 def measure_models(config: Config, particles: int) -> dict[str, Any]:
-    """Time the donated call with opponent models, each with beliefs that followed the same games with it."""
+    """Time the donated call with opponent models, each with beliefs that tracked the same games with it."""
     calls = {}
     for name in config.models:
         model: Opponent = parse_opponent(name)

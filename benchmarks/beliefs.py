@@ -1,18 +1,18 @@
-"""Beliefs compared on one scale over complete games: log score, calibration, collapses, effective sample sizes, time.
+"""Comparison of beliefs over complete games: log score, calibration, depletion, effective sample sizes, time.
 
-The observer plays uniformly; its opponent plays uniformly or by a rule. Every belief follows the same games from the same seat.
+The observer plays uniformly; its opponent plays uniformly or by a rule. All beliefs track the same games from the same seat.
 
 * An **update** is one transition, of either player, to a position that is not the end of the game.
 * **Log score**: sum over the 54 card types of ln P(count_t = true count) in nats, after each update; higher is better.
-  N particles get one more, spread like the uniform belief, so that no truth has probability zero.
-* **Calibration**: the predictions P(holds t) over all types that are not all in sight, in ten bins.
-* **Depleted**: no particle could explain what was seen. The belief begins again from the position and is still scored.
-* **ESS / N** after each update, before resampling and after.
-* **Margins** are differences of log scores, paired by game. All standard errors take games as independent and updates within a
-  game as not. "consistency only" is the filter that asks whether the opponent's plays were possible, not how likely they were;
-  the margin over it is what conditioning on the opponent's choices adds.
-* **Time** per update of one game after the other on one thread, scoring left out; compiling is stated apart.
-* Particle beliefs start from the deal's prior, and assume an opponent who plays uniformly unless they say otherwise.
+  The N particles get an additional one, spread like the uniform belief, so that no truth has probability zero.
+* **Calibration**: the predictions P(holds t) over all types that are not all visible, in ten bins.
+* **Depleted**: no particle is consistent with the observation. The belief restarts from the position and is still scored.
+* **ESS / N** after each update, before and after resampling.
+* **Margins** are differences of log scores, paired by game. All standard errors treat games, but not updates within a game, as
+  independent. "consistency only" is the filter that tests only whether the opponent's plays were possible. The margin over it
+  measures the gain from conditioning on the opponent's choices.
+* **Time** per update of one game after the other on one thread, without scoring; compilation is reported separately.
+* Particle beliefs start from the deal's prior, and assume a uniform opponent unless their name differs.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def beliefs(config: Config) -> Iterator[Task]:
 
 
 def filters_for(policy: str, num_particles: int, other_sizes: Sequence[int]) -> dict[str, Updater]:
-    """Name the beliefs to compare against an opponent of that policy; the first is the one that the others are compared with."""
+    """Return the beliefs to compare against an opponent of that policy by name; the first is the reference."""
     n = num_particles
     named: dict[str, Updater] = {
         f"particles {n}": ParticleFilter(n),
@@ -90,7 +90,7 @@ def filters_for(policy: str, num_particles: int, other_sizes: Sequence[int]) -> 
 
 
 def compare(policy: str, deck: str, num_games: int, config: Config) -> dict[str, Any]:
-    """Let all beliefs follow the same games against one opponent, or only the particle filter that assumes uniform play."""
+    """Track the same games with all beliefs against one opponent, or only with the particle filter that assumes uniform play."""
     players = (uniform, get_policy(policy)) if config.seat == 0 else (get_policy(policy), uniform)
     rules = (DECKS | PRESETS)[deck]
     games = record(jax.random.key(config.seed), num_games, players, max_steps=config.max_steps, rules=rules)
@@ -100,10 +100,10 @@ def compare(policy: str, deck: str, num_games: int, config: Config) -> dict[str,
     if not config.peer:
         filters = dict(list(filters.items())[:1])
     elif deck in PRESETS:
-        # The closed forms know nothing of these rules.
+        # The closed forms do not support these rules.
         filters = {name: filter for name, filter in filters.items() if not isinstance(filter, ClosedFormFilter | UniformFilter)}
     for name, filter in filters.items():
-        # The other numbers of particles are there for the trend; a quarter of the games shows it.
+        # The other numbers of particles show the trend; a quarter of the games suffices.
         few = filter.num_particles not in (1, num_particles)
         some = jax.tree.map(lambda x: x[: max(2, -(-num_games // 4))], games) if few else games
         results[name] = score(filter, some, seat=config.seat, seed=config.seed + 1)
@@ -116,7 +116,7 @@ def compare(policy: str, deck: str, num_games: int, config: Config) -> dict[str,
 
 
 def summarise(scores: Scores, cost: Cost, games: Recorded) -> dict[str, Any]:
-    """Sum up one belief."""
+    """Summarize one belief."""
     num_games = len(scores.log_score)
     num_updates = games.num_updates[:num_games]
     done = np.arange(scores.log_score.shape[1]) < num_updates[:, None]
@@ -136,7 +136,7 @@ def summarise(scores: Scores, cost: Cost, games: Recorded) -> dict[str, Any]:
 
 
 def margins(results: _Results, games: Recorded) -> dict[str, dict[str, float]]:
-    """Compare the log scores of two beliefs, in nats per update, over the games that both followed."""
+    """Compare the log scores of two beliefs, in nats per update, over the games that both tracked."""
     ours = next(iter(results))
     pairs = [(ours, other) for other in results if other != ours]
     for name in results:
@@ -206,14 +206,14 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds to compile, and microseconds per update of one game alone on one thread, without any scoring."""
+    """Seconds to compile, and microseconds per update of one game alone on one thread, without scoring."""
 
     compile_seconds: float
     microseconds_per_update: float
 
 
 def score(filter: Updater, games: Recorded, *, seat: int, seed: int) -> tuple[Scores, Cost]:
-    """Let a filter follow the games from one seat, all cores at work."""
+    """Track the games with a filter from one seat, on all cores."""
     case = filter, seat, games.states.rules, games.actions.shape
     given: list[tuple[State, np.ndarray, Array]] = []
 
@@ -234,9 +234,9 @@ def score(filter: Updater, games: Recorded, *, seat: int, seed: int) -> tuple[Sc
 
 
 _TIMED: Final = 256
-"""Games, at most, over which an update is timed."""
+"""Most games over which an update is timed."""
 _PROGRAMS: Final[dict[Any, tuple[float, Any]]] = {}
-"""Seconds to compile and the program, for each filter and shape: who played the games has no part in it."""
+"""Seconds to compile and the program, for each filter and shape, independent of the players."""
 
 
 @partial(jax.jit, static_argnames=("filter", "seat"))
@@ -250,7 +250,7 @@ def _score_games(states: State, num_updates: Array, keys: Array, is_scored: Arra
                 probs = jnp.asarray(filter.count_probs(belief, seen))
                 return _log_score(probs, truth[t]), _bin(1.0 - probs[:, 0], truth[t] > 0, seen.unseen > 0)
 
-            # The start is no update.
+            # The start is not an update.
             log_score, bins = lax.cond(is_scored & (t > 0), score, lambda: (jnp.float32(0), jnp.zeros((NUM_BINS, 3))))
             ess_after = jnp.float32(1)
             if isinstance(filter, ParticleFilter | BootstrapFilter):
@@ -270,12 +270,12 @@ def _score_games(states: State, num_updates: Array, keys: Array, is_scored: Arra
 
 
 def _log_score(probs: Array, truth: Array) -> Array:
-    """Add up ln P(count_t = truth_t) over the types, in nats."""
+    """Return the sum of ln P(count_t = truth_t) over the types, in nats."""
     return jnp.log(jnp.take_along_axis(probs, truth[:, None].astype(jnp.int32), 1)).sum()
 
 
 def _bin(predicted: Array, happened: Array, counted: Array) -> Array:
-    """Count predictions by bin: float32[NUM_BINS, 3], how many, their sum, and how many happened."""
+    """Return statistics of predictions by bin, float32[NUM_BINS, 3]: their number, their sum, and the number of hits."""
     number = jnp.clip((predicted * NUM_BINS).astype(jnp.int32), 0, NUM_BINS - 1)
     in_bin = (number == jnp.arange(NUM_BINS)[:, None]) & counted
     return jnp.stack([in_bin.sum(1), jnp.where(in_bin, predicted, 0).sum(1), (in_bin & happened).sum(1)], 1)

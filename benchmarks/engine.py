@@ -1,6 +1,6 @@
 """Speed of the game engine: `simulate`, `count_games`, the one-hot functions under `vmap`, and RLCard's UNO.
 
-Everything plays uniformly random legal actions. Work is counted in steps of unfinished games.
+All programs play uniformly random legal actions. Work is counted in steps of unfinished games.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from unojax import State
 from unojax.simulation import count_games
 
 _STEPS: Final = 16
-"""One-hot steps between two looks for finished games. A longer call idles more, a shorter one deals to all lanes more often."""
+"""One-hot steps between two checks for finished games. A longer call idles more, a shorter one deals to all lanes more often."""
 
 
 @harness.benchmark(
@@ -36,7 +36,7 @@ _STEPS: Final = 16
 )
 def engine(config: Config) -> Iterator[Task]:
     """Speed of the engine: `simulate`, the one-hot functions under `vmap`, and RLCard's UNO (`--games` of it)."""
-    # RLCard goes first, while the other threads of this process are idle.
+    # RLCard runs first, while the other threads of this process are idle.
     if config.peer:
         yield Task({"program": "rlcard", **config.settings("games", "repeats")}, partial(rlcard_peer.measure, config))
     for size in config.batch_sizes:
@@ -48,13 +48,13 @@ def engine(config: Config) -> Iterator[Task]:
 
 
 def measure_packed(batch_size: int, *, repeats: int, games_per_lane: int = 16) -> dict[str, Any]:
-    """Time `simulate` from the key to every game's row on the host, and `count_games`, which only counts, with one batch size."""
+    """Time `simulate` from the key to every game's row on the host, and `count_games`, with one batch size."""
     num_games, key = games_per_lane * batch_size, jax.random.key(0)
 
     def play(num_games: int) -> unojax.Games:
         return unojax.simulate(key, num_games, batch_size=batch_size)
 
-    # The program does not depend on the number of games; the second call subtracts what is not compilation.
+    # The program is independent of the number of games; the second call measures the time to subtract from the compilation.
     first, _ = harness.stopwatch(lambda: play(1))
     second, _ = harness.stopwatch(lambda: play(1))
     programs = {"simulate": lambda: play(num_games), "count_games": lambda: count_games(key, num_games, batch_size=batch_size)}
@@ -74,7 +74,7 @@ def measure_packed(batch_size: int, *, repeats: int, games_per_lane: int = 16) -
 
 
 class Rows(NamedTuple):
-    """Steps of B games in a row: [T, B] each; `shown` is the observation, legal mask and action, or the action alone."""
+    """Consecutive steps of B games: [T, B] each; `shown` is the observation, legal mask and action, or the action alone."""
 
     valid: Array
     is_choice: Array
@@ -88,9 +88,9 @@ def deal(key: Array, batch_size: int) -> State:
 
 @partial(jax.jit, static_argnames="delivers", donate_argnums=0)
 def step_by_hand(states: State, key: Array, *, delivers: bool = False) -> tuple[State, Rows]:
-    """Take some steps of B games by the public functions alone, as the tutorial on GPUs does, and deal again where one is over.
+    """Take some steps of B games with the public functions, as in the tutorial on GPUs, then replace finished games by new deals.
 
-    A game that ends waits for the rest of the call. Its steps after the end are not valid.
+    A finished game waits for the rest of the call. Its steps after the end are invalid.
     """
 
     def one_step(state: State, key: Array) -> tuple[State, Rows]:
@@ -115,7 +115,7 @@ def measure_onehot(batch_size: int, *, calls: int = 8, repeats: int) -> dict[str
     start = jax.jit(deal, static_argnums=1)(jax.random.key(0), batch_size)
     compile_seconds, program = harness.compile_timed(step_by_hand, start, jax.random.key(0))
     warm_up, *keys = jax.random.split(jax.random.key(1), 1 + calls)
-    # Past the first games' common start, so that a repeat sees games of all ages.
+    # Past the games' common start, so that a repeat covers games of all ages.
     for key in jax.random.split(warm_up, 8):
         start, _ = program(start, key)
 

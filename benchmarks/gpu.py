@@ -1,16 +1,16 @@
-"""What the programs of the package do on a GPU: measured on one, or compiled for one without it.
+"""Programs of the package on a GPU: measured on one, or compiled for one without it.
 
     python -m benchmarks.gpu --json gpu.json                # on a machine with a GPU: every part, in six minutes
     python -m benchmarks.gpu --parts simulate beliefs       # some of it, in this process
     python -m benchmarks.gpu --compile-only                 # no GPU needed, but JAX's CUDA wheels
     python -m benchmarks.gpu --compile-only --programs belief_update
 
-All parts are measured in processes of their own. First they run side by side, so that their programs are compiled on all cores
-into a folder that they share. Then they are measured one after the other, in order of worth, each within its seconds and those
-that others left over. A row is in the file as soon as it is measured.
+Each part is measured in a separate process. First the processes run in parallel, to compile their programs on all cores into a
+shared folder. Then they are measured one after the other, by priority, each within its own and any unused seconds. Each row is
+written as soon as it is measured.
 
-`--compile-only` compiles every program at its GPU size for an NVIDIA H100, down to machine code, and states what that took, the
-memory of the program, and its fusions, copies and loops.
+`--compile-only` compiles every program at its GPU size for an NVIDIA H100, down to machine code. It reports the compilation time,
+the program's memory, and its fusions, copies and loops.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ BUDGETS: Final = {
     "equal_to_cpu": 10.0,
     "value_training": 25.0,
 }
-"""Parts in order of worth, and the seconds of each once its programs are compiled."""
+"""Parts by priority, and the seconds of each after compilation."""
 _COMPILING: Final = 120.0
-"""Seconds for compiling all of them side by side."""
+"""Seconds for the parallel compilation of all parts."""
 
 
 @harness.benchmark("gpu", compile_only=False, programs=(), parts=(), scale=1.0, repeats=3, budget=0.0)
@@ -108,10 +108,10 @@ def gpu(config: Config) -> Iterator[Task]:
 
 
 def measure_in_processes(config: Config) -> None:
-    """Compile all parts side by side, then measure one after the other; each adds its rows to the file."""
+    """Compile all parts in parallel, then measure one after the other; each adds its rows to the file."""
     with tempfile.TemporaryDirectory() as folder:
         shared = {"JAX_COMPILATION_CACHE_DIR": os.environ.get("JAX_COMPILATION_CACHE_DIR", folder)}
-        # Side by side they share the device's memory.
+        # In parallel they share the device's memory.
         compiling = [
             start_part(name, config, ["--repeats", "1"], shared | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}) for name in BUDGETS
         ]
@@ -136,7 +136,7 @@ def start_part(
 
 
 def finish(process: subprocess.Popen[bytes], deadline: float) -> bool:
-    """Wait for a process until a moment of `time.monotonic`, and end it then; whether it was done."""
+    """Wait for a process until a time of `time.monotonic`, then end it; return whether it had finished."""
     try:
         return process.wait(max(0.0, deadline - time.monotonic())) == 0
     except subprocess.TimeoutExpired:
@@ -149,12 +149,12 @@ def finish(process: subprocess.Popen[bytes], deadline: float) -> bool:
 
 
 def size(full: int, scale: float) -> int:
-    """Make a batch smaller; a power of two."""
+    """Return a smaller batch size, a power of two."""
     return 1 << max(3, round(math.log2(full * scale)))
 
 
 def guarded(part: Callable[[], dict[str, Any]], name: str) -> dict[str, Any]:
-    """Run a part; where the device's memory does not suffice, say in one line what to lower."""
+    """Run a part. If the device's memory is too small, print one line with the option to lower."""
     try:
         told = jax.devices()[0].memory_stats
         return part() | {"memory": {one: (told() or {}).get(one) for one in ("peak_bytes_in_use", "bytes_limit")}}
@@ -173,7 +173,7 @@ def _by_size(measure: Callable[..., dict[str, Any]], name: str, *exponents: int)
 
 
 def measure_beliefs(num_games: int, *, repeats: int) -> dict[str, Any]:
-    """Time one vmapped update of as many beliefs as each has particles, at positions of real games."""
+    """Time one vmapped update of `num_games` beliefs of equally many particles, at positions of real games."""
     positions, mix = belief_speed.prepare(num_games, ParticleFilter(num_games), max_steps=400, seed=0)
     call = belief_speed.compile_call(positions)
     times, results = harness.time_in_turns({"": call.program}, repeats)
@@ -181,7 +181,7 @@ def measure_beliefs(num_games: int, *, repeats: int) -> dict[str, Any]:
 
 
 def measure_large_belief(particles: int, *, repeats: int) -> dict[str, Any]:
-    """Time the first updates of a single belief of very many particles."""
+    """Time the first updates of a single belief with very many particles."""
     update, state = jax.jit(belief_update), init(jax.random.key(1))
     seen = observe(state, 0)
     belief = jax.jit(partial(belief_init, num_particles=particles))(seen, jax.random.key(2))
@@ -203,24 +203,24 @@ def measure_large_belief(particles: int, *, repeats: int) -> dict[str, Any]:
 
 
 def measure_search(decisions: int, *, repeats: int) -> dict[str, Any]:
-    """Time flat Monte Carlo, four rollouts of each play for a decision in the batch, over decisions of real games."""
+    """Time flat Monte Carlo, four rollouts of each play, over a batch of decisions of real games."""
     problems = search.record_decisions(num_decisions=decisions, num_particles=128, max_steps=400, seed=0)
     agent = monte_carlo(rollouts=4 * decisions, particles=128)
     return search.measure_batch(agent, problems, repeats=repeats)
 
 
 def measure_match(pairs: int, *, repeats: int) -> dict[str, Any]:
-    """Time a match of the shipped network, which keeps a belief, against the linear policy, both seats of every deal."""
+    """Time a match of the shipped network, with a belief, against the linear policy, both seats of every deal."""
     play = partial(play_match, jax.random.key(3), (parse_agent("value"), parse_agent("linear")), pairs)
     times, points = harness.repeat(lambda: play().points, repeats)
     return times.rates("games", 2.0 * pairs) | {"win_rate": float(np.mean(points))}
 
 
 def measure_training(config: ValueConfig | PolicyConfig, repeats: int) -> dict[str, Any]:
-    """Time iterations of training: games, or choices of a policy, that are played and learned from."""
+    """Time iterations of training, in games or in a policy's choices."""
     mesh = make_mesh()
     iterate, state = config.make_iteration(mesh), on_mesh(config.start(), mesh)
-    # The same iteration again and again: the states of others are as large.
+    # Repeat the same iteration: other states have the same size.
     times, (_, metrics) = harness.repeat(lambda: iterate(state), repeats)
     done = (
         times.rates("games", config.games)
@@ -302,7 +302,7 @@ def target_mesh() -> Mesh:
     Raises:
         ValueError: If the CUDA wheels are missing.
     """
-    # Versions can't be compared with those of a driver that is not there, and kernels can't be tried out.
+    # Without a driver, its version can't be checked, and kernels can't be tried out.
     os.environ.setdefault("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
     os.environ.setdefault("XLA_FLAGS", "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false")
     try:
@@ -342,7 +342,7 @@ _ROLLOUT_ROWS: Final = 16
 
 
 def programs(scale: float = 1.0) -> dict[str, Callable[[], tuple[Any, tuple[Any, ...]]]]:
-    """List the programs at GPU size: functions that give the jitted function and the shapes of its arguments."""
+    """Return the programs at GPU size: functions that return the jitted function and the shapes of its arguments."""
 
     def size(full: int) -> int:
         return max(2, int(full * scale))
@@ -364,26 +364,26 @@ def programs(scale: float = 1.0) -> dict[str, Callable[[], tuple[Any, tuple[Any,
 
 
 def value_training(scale: float) -> ValueConfig:
-    """Give the options of an iteration of value training; `scale` below 1 plays fewer games, for fewer updates."""
+    """Return the options of an iteration of value training; `scale` below 1 plays fewer games, for fewer updates."""
     default = ValueConfig()
     updates = max(1, round(default.updates * scale))
     return replace(default, updates=updates, games=_multiple(default.games * scale, updates, 2 * len(default.play.opponents)))
 
 
 def policy_training(scale: float) -> PolicyConfig:
-    """Give the options of an iteration of policy training; `scale` below 1 plays fewer games at a time, for fewer updates."""
+    """Return the options of an iteration of policy training; `scale` below 1 plays fewer games at a time, for fewer updates."""
     default = PolicyConfig()
     updates = max(1, round(default.updates * scale))
     return replace(default, updates=updates, lanes=_multiple(default.lanes * scale, updates, 2))
 
 
 def _multiple(number: float, updates: int, of: int) -> int:
-    """Round to a share of each update that is a multiple, and not none."""
+    """Round so that each update's share is a positive multiple of `of`."""
     return updates * of * max(1, round(number / (updates * of)))
 
 
 def _training(config: ValueConfig | PolicyConfig) -> tuple[Any, tuple[Any, ...]]:
-    # As `training.updates.make_mesh` makes them.
+    # As `training.updates.make_mesh` does.
     mesh = Mesh(target_mesh().devices, (AXIS,), axis_types=(AxisType.Explicit,))
     return config.make_iteration(mesh), (_shapes(config.start),)
 
@@ -414,7 +414,7 @@ def _onehot(lanes: int) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _rollout(program: Any, num_slots: int) -> tuple[Any, tuple[Any, ...]]:
-    """Build one of the programs of `benchmarks.rollout`."""
+    """Return one of the programs of `benchmarks.rollout`."""
     slots = _shapes(partial(unojax.start_slots, num_slots=num_slots), _keys(1)[0])
     return jax.jit(partial(program, num_rows=_ROLLOUT_ROWS), donate_argnums=0), (slots, _keys(1)[0])
 

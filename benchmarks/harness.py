@@ -1,13 +1,13 @@
-"""One way to measure: the options of a run, rows of figures with their circumstances, and a file that a run adds rows to.
+"""Measurement harness: options of a run, rows of figures with their environment, and a file that collects rows.
 
-A benchmark is a function that lists what it measures, and is entered in the registry by `@benchmark(NAME, OPTION=DEFAULT, ...)`:
+A benchmark is a function that yields its tasks, registered by `@benchmark(NAME, OPTION=DEFAULT, ...)`:
 
     @benchmark("deal", games=1024)
     def deal(config: Config) -> Iterator[Task]:
         yield Task({"games": config.games}, lambda: {"deals_per_second": ...})
 
-`python -m benchmarks NAME` runs it. A row whose settings are in the file of `--json` already is not measured again, so a run that
-was stopped is resumed by the same command.
+`python -m benchmarks NAME` runs it. A row whose settings are already in the file of `--json` is not measured again, so the same
+command resumes a stopped run.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _option(default: Any, help: str, least: float = 1) -> Any:
 
 @dataclass(frozen=True)
 class Config:
-    """Options of a run. Each benchmark offers those that it has a default for, and `json` and `cached`.
+    """Options of a run. Each benchmark offers those for which it has a default, and `json` and `cached`.
 
     Sizes are written `1024,4096` or `2^10..2^13`, by factors of two.
     """
@@ -136,7 +136,7 @@ def even(number: int, name: str = "games") -> int:
 
 
 class Task(NamedTuple):
-    """One row to measure: its settings, by which a file is searched for it, and the function that returns its figures."""
+    """One row to measure: its settings, which identify it in a file, and the function that returns its figures."""
 
     settings: dict[str, Any]
     measure: Callable[[], dict[str, Any]]
@@ -148,8 +148,8 @@ class Row:
 
     Attributes:
         benchmark: Name of the benchmark.
-        settings: What was measured.
-        environment: Circumstances: versions, device, commit, date, load. See `environment`.
+        settings: Settings of the task.
+        environment: Versions, device, commit, date, load. See `environment`.
         figures: Results by name. Rates are `{"median", "min", "max"}`, estimates `{"mean", "standard_error"}`.
     """
 
@@ -160,7 +160,7 @@ class Row:
 
 
 class Benchmark(NamedTuple):
-    """A benchmark of the registry: its name, what it measures, and the defaults of its options."""
+    """A registered benchmark: its name, its subject, and the defaults of its options."""
 
     name: str
     tasks: Callable[[Config], Iterable[Task]]
@@ -172,7 +172,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {}
 
 
 def benchmark(name: str, **defaults: Any) -> Callable[[Callable[[Config], Iterable[Task]]], Benchmark]:
-    """Enter a function in the registry, with the options that it reads and their defaults."""
+    """Register a function, with its options and their defaults."""
 
     def enter(tasks: Callable[[Config], Iterable[Task]]) -> Benchmark:
         BENCHMARKS[name] = Benchmark(name, tasks, defaults)
@@ -182,10 +182,10 @@ def benchmark(name: str, **defaults: Any) -> Callable[[Callable[[Config], Iterab
 
 
 def read_rows(path: Path | None) -> list[Row]:
-    """Read the rows of a file; none if there is no such file.
+    """Return the rows of a file; empty if the file does not exist.
 
     Raises:
-        ValueError: If the file holds something else.
+        ValueError: If the file has other content.
     """
     if path is None or not path.exists():
         return []
@@ -196,7 +196,7 @@ def read_rows(path: Path | None) -> list[Row]:
 
 
 def write_rows(path: Path | None, rows: Sequence[Row]) -> None:
-    """Write a file as a whole: a reader sees the old file or the new one, never a part. None: write nothing."""
+    """Write a file atomically: a reader sees the old file or the new one, never a part. None: write nothing."""
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps({"rows": [asdict(row) for row in rows]}, indent=1, allow_nan=False) + "\n")
@@ -210,7 +210,7 @@ def run(which: Benchmark, config: Config) -> list[Row]:
     rows = read_rows(config.json)
     try:
         for task in which.tasks(config):
-            # As JSON has them: a tuple is a list there.
+            # As in JSON, which turns tuples into lists.
             settings = json.loads(json.dumps(task.settings))
             if not any((row.benchmark, row.settings) == (which.name, settings) for row in rows):
                 circumstances = environment()
@@ -267,7 +267,7 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 
 def environment() -> dict[str, Any]:
-    """Describe what a figure depends on besides the code: device, versions, date, commit, load of the machine."""
+    """Return the factors of a figure other than the code: device, versions, date, commit, load of the machine."""
     device = jax.devices()[0]
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -309,13 +309,13 @@ def _cpu_model() -> str:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of several runs of the same work: by the clock, and of this process on all cores."""
+    """Seconds of several runs of the same work: wall-clock time, and CPU time of this process on all cores."""
 
     seconds: tuple[float, ...]
     cpu_seconds: tuple[float, ...]
 
     def rates(self, unit: str, amount: float) -> dict[str, Any]:
-        """Return figures of the work per second and per CPU second: the median over the runs, the slowest and the fastest."""
+        """Return the work per second and per CPU second: the median over the runs, the slowest and the fastest."""
         return {
             f"{unit}_per_second": spread(amount / np.array(self.seconds)),
             f"{unit}_per_cpu_second": spread(amount / np.maximum(self.cpu_seconds, 1e-9)),
@@ -323,17 +323,17 @@ class Timing:
 
 
 class Program(NamedTuple):
-    """A program to time: `run` is timed and is given what `prepare` returned, which is not."""
+    """A program to time: `run` is timed and receives the result of `prepare`, which is not timed."""
 
     run: Callable[[Any], Any]
     prepare: Callable[[], Any] = lambda: None
 
 
 def time_in_turns(programs: Mapping[str, Program | Callable[[], Any]], repeats: int) -> tuple[dict[str, Timing], dict[str, Any]]:
-    """Time programs in turns, so that a busy machine slows all alike; the first run of each does not count.
+    """Time programs in turns, so that a busy machine slows all of them equally; the first run of each does not count.
 
     Returns:
-        Times, and what each program returned last.
+        Times, and the last result of each program.
     """
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in programs}
     results: dict[str, Any] = {}
@@ -354,39 +354,39 @@ def repeat(run: Callable[[], Any], repeats: int) -> tuple[Timing, Any]:
 
 
 def stopwatch(run: Callable[[], Any]) -> tuple[float, Any]:
-    """Time a call until its arrays are computed; seconds, and what it returned."""
+    """Time a call until its arrays are computed; return the seconds and its result."""
     start = time.perf_counter()
     result = jax.block_until_ready(run())
     return time.perf_counter() - start, result
 
 
 def compile_timed(function: Any, *args: Any, **kwargs: Any) -> tuple[float, Any]:
-    """Trace and compile a jitted function for these arguments; seconds, and the compiled program."""
+    """Trace and compile a jitted function for these arguments; return the seconds and the compiled program."""
     start = time.perf_counter()
     compiled = function.lower(*args, **kwargs).compile()
     return time.perf_counter() - start, compiled
 
 
 def spread(values: Any) -> dict[str, float]:
-    """Return the median, the least and the largest."""
+    """Return the median, minimum and maximum."""
     values = np.asarray(values, np.float64)
     return {"median": float(np.median(values)), "min": float(values.min()), "max": float(values.max())}
 
 
 def ratio(ours: Timing, theirs: Timing) -> dict[str, float]:
-    """Return how many times as fast the first program is, turn by turn."""
+    """Return the speed of the first program relative to the second, turn by turn."""
     return spread(np.array(theirs.seconds) / np.array(ours.seconds))
 
 
 def program_bytes(compiled: Any) -> int:
-    """Add up the device memory of a program: arguments, results and temporaries, a buffer that is reused counted once."""
+    """Return the device memory of a program: arguments, results and temporaries; a reused buffer counts once."""
     memory = compiled.memory_analysis()
     total = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
     return int(total - memory.alias_size_in_bytes)
 
 
 def digest(arrays: Iterable[np.ndarray]) -> str:
-    """Fingerprint results, to tell whether two runs computed the same."""
+    """Return a fingerprint of results, to compare two runs."""
     h = hashlib.sha256()
     for array in arrays:
         h.update(f"{array.dtype.str}{array.shape}".encode())
@@ -398,7 +398,7 @@ def digest(arrays: Iterable[np.ndarray]) -> str:
 
 
 def show(row: Row) -> None:
-    """Print a row: its settings, and those of its figures that are numbers or words."""
+    """Print a row: its settings, and its figures that are numbers or words."""
     shown = ", ".join(f"{name} {value}" for name, value in row.settings.items())
     table = Table(show_header=False)
     for name, text in _lines(row.figures, ""):

@@ -1,9 +1,9 @@
-"""A plain particle filter in NumPy, as a textbook has it (Gordon, Salmond, Smith 1993): the peer of `benchmarks.belief_speed`.
+"""Bootstrap filter in NumPy (Gordon, Salmond, Smith 1993): the peer of `benchmarks.belief_speed`.
 
-A particle is a hand of the opponent, as counts of the 54 card types. Draws of the opponent are simulated, all else that is seen
-weighs the particles by its probability, and systematic resampling follows where the effective sample size falls below half. It
-assumes the default rules and an opponent that plays every legal action with equal probability. All particles of a game are
-updated together; games follow one another.
+A particle is a hand of the opponent, as counts of the 54 card types. Draws of the opponent are simulated, and particles are
+weighted by the probability of the other observations. Systematic resampling follows if the effective sample size is below half.
+The filter assumes the default rules and an opponent that plays every legal action with equal probability. All particles of a game
+are updated together, and games one after the other.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ DRAW: Final = 60
 
 
 class View(NamedTuple):
-    """What an observer sees, as plain numbers.
+    """An observer's view, as plain numbers.
 
     Attributes:
         unseen: int[54] Cards in the deck and in the opponent's hand.
-        hand: int[54] The observer's own cards.
-        opponent_count: Cards in the opponent's hand.
+        hand: int[54] Observer's own cards.
+        opponent_count: Number of cards in the opponent's hand.
         mine: Whether the observer is to move.
         color, rank: Active colour and top rank.
         penalty: Cards that the player to move must draw.
@@ -38,7 +38,7 @@ class View(NamedTuple):
 
 
 def playable(view: View) -> np.ndarray:
-    """Return which card types may be played: bool[54]."""
+    """Return the playable card types: bool[54]."""
     types = np.arange(54)
     return (types >= WILD) | (types // 13 == view.color) | (types % 13 == view.rank)
 
@@ -52,7 +52,7 @@ def deal(view: View, num_particles: int, rng: np.random.Generator) -> tuple[np.n
 def update(
     hands: np.ndarray, log_weights: np.ndarray, before: View, action: int, after: View, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Condition particles on one step; the new ones, and whether none of them could explain it, so that all were dealt again."""
+    """Condition particles on one step; return the new ones, and whether the filter was depleted and dealt them again."""
     hands = hands.copy()
     if before.mine and action == DRAW:
         likelihood = _draws_of_mine(hands, before, after)
@@ -85,7 +85,7 @@ def update(
 
 
 def _draws_of_mine(hands: np.ndarray, before: View, after: View) -> np.ndarray:
-    """Return the probability that the observer drew its cards, up to a factor that all particles share: float[N]."""
+    """Return the probability that the observer drew its cards, up to a factor common to all particles: float[N]."""
     likelihood = np.ones(len(hands))
     deck = after.unseen + (after.hand - before.hand) - hands
     for card in np.repeat(np.arange(54), np.maximum(after.hand - before.hand, 0)):

@@ -1,10 +1,10 @@
-"""Calibration of the predictive distribution on the full deck: predicted probabilities against what happened.
+"""Calibration of the predictive distribution on the full deck: predicted probabilities against outcomes.
 
     python -m benchmarks predictive --games 60 --json predictive.json
 
-In games of two uniformly random players one of them tracks the other's hand with the particle filter. Before each choice of the
-opponent and each own draw of one card, everything that the player may see next has a predicted probability, and one of these
-comes. Of all that is predicted with some probability, that share should come.
+In games of two uniformly random players, one of them tracks the other's hand with the particle filter. Before each choice of the
+opponent and each own draw of one card, every possible next observation has a predicted probability, and one of them occurs. Of
+all observations with a certain predicted probability, that share should occur.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from unojax.observation import observe
 
 @benchmark("predictive", games=60, max_steps=60, particles=(1024,), seed=0)
 def predictive(config: Config) -> Iterator[Task]:
-    """Calibration of what is predicted to come next, on the full deck."""
+    """Calibration of the predicted next observations, on the full deck."""
     for number in config.particles:
         settings = config.settings("games", "max_steps", "seed") | {"particles": number}
         yield Task(settings, lambda settings=settings: figures(measure(**settings)))
 
 
 class Result(NamedTuple):
-    """What `measure` found.
+    """Result of `measure`.
 
     Attributes:
-        calibration: Of all predictions.
-        transitions: Number of transitions predicted.
-        missed: Number of these whose outcome was not among those listed, since no particle leads to it.
+        calibration: Calibration of all predictions.
+        transitions: Number of predicted transitions.
+        missed: Number of transitions whose outcome was not listed, because no particle leads to it.
     """
 
     calibration: Calibration
@@ -47,13 +47,13 @@ class Result(NamedTuple):
 
 
 def measure(*, games: int, max_steps: int, particles: int, seed: int) -> Result:
-    """Play games, predict every transition that is open, and compare.
+    """Play games, predict every open transition, and compare.
 
     Args:
         games: Number of independent games.
-        max_steps: Longest part of a game.
-        particles: N.
-        seed: Seed of games and particles.
+        max_steps: Longest part of a game, in steps.
+        particles: Number of particles.
+        seed: Random seed of games and particles.
     """
     updater = ParticleFilter(particles)
     update, step, mask = jax.jit(updater.update), jax.jit(game.step), jax.jit(game.legal_mask)
@@ -73,7 +73,7 @@ def measure(*, games: int, max_steps: int, particles: int, seed: int) -> Result:
             key_step, key_update = jax.random.split(jax.random.fold_in(key, index))
             state = step(state, action, key_step)
             after = see(state, player)
-            # An own play and a penalty of the opponent's have one outcome; own draws of several cards have too many.
+            # An own play and a penalty of the opponent have one outcome; own draws of several cards have too many.
             if before.penalty == 0 and (action == cards.DRAW or not before.is_my_turn):
                 told = predict(belief, before, action if before.is_my_turn else None)
                 probs.append(told.probs)
@@ -93,7 +93,7 @@ def measure(*, games: int, max_steps: int, particles: int, seed: int) -> Result:
 
 
 def figures(result: Result) -> dict[str, Any]:
-    """Return a result as a row has it: the bins of the predictions, and how often nothing led to what came."""
+    """Return a result as figures of a row: the bins of the predictions, and the rate of missed outcomes."""
     bins = result.calibration
     return {
         "transitions": result.transitions,

@@ -1,15 +1,15 @@
 """RLCard's UNO (rlcard on PyPI) with random legal actions: one process, one core, a plain loop.
 
-`measure` starts a Python that has RLCard, which runs this file as a script, with the standard library, NumPy and RLCard alone.
+`measure` starts a Python with RLCard, which runs this file as a script, using only the standard library, NumPy and RLCard.
 
 Two levels of RLCard's interface are timed:
 
     game    `Game.step`, which also lists the hand and the pile for the player to move
     env     `Env.step`, which also encodes a feature plane
 
-Steps are counted as unojax does, in favour of RLCard: a call is one step, and the forced draw after a +2 or Wild+4, which RLCard
-makes part of the play, is one more. These draws are counted in an untimed replay. A game in which RLCard runs out of cards to
-draw fails with an `IndexError`; its steps up to there count, and such games are reported.
+Steps are counted as in unojax, in favour of RLCard. A call is one step. The forced draw after a +2 or Wild+4, which RLCard
+includes in the play, is another one; an untimed replay counts these draws. A game in which RLCard runs out of cards fails with an
+`IndexError`. Its steps until then count, and the failures are reported.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def measure(config: Any, cache: Path = CACHE) -> dict[str, Any]:
     """Measure RLCard with `config.peer_python`, else with this Python if it has RLCard, else with one made by pip in `cache`.
 
     Raises:
-        ValueError: If RLCard cannot be installed or run; the message has the output.
+        ValueError: If RLCard cannot be installed or run. The message includes the output.
     """
     python = config.peer_python or peer_python(cache)
     return json.loads(_run([python, __file__, "--games", str(config.games), "--repeats", str(config.repeats)]))
 
 
 def peer_python(cache: Path = CACHE) -> str:
-    """Return a Python that has RLCard: this one if it can import it, else one in `cache`, made with pip at the first use."""
+    """Return a Python with RLCard: this one if it can import it, else one in `cache`, made with pip on first use."""
     if _has_rlcard(sys.executable):
         return sys.executable
     folder = cache / f"rlcard-{sys.version_info.major}.{sys.version_info.minor}"
@@ -69,7 +69,7 @@ def _run(command: list[str]) -> str:
 
 
 def play(level: str, games: int, seed: int) -> tuple[int, int]:
-    """Play games with uniformly random legal actions; calls (RLCard's own steps), and games that failed for want of cards."""
+    """Play games with uniformly random legal actions; return calls (RLCard's own steps), and games that failed for lack of cards."""
     loop, uniform = {"game": _game, "env": _env}[level](seed), random.Random(seed).random
     calls = failed = 0
     for _ in range(games):
@@ -82,7 +82,7 @@ def play(level: str, games: int, seed: int) -> tuple[int, int]:
 
 
 _Loop = Callable[[Callable[[], float]], Iterator[None]]
-"""Plays one game by random numbers, and yields after each call."""
+"""Loop that plays one game with random numbers, and yields after each call."""
 
 
 def _game(seed: int) -> _Loop:
@@ -123,7 +123,9 @@ def _new_game(seed: int) -> Any:
 
 
 def count_forced_draws(games: int, seed: int) -> int:
-    """Count penalty draws in the games of `play("game", games, seed)`, by a replay that counts the dealer's calls."""
+    """Return the number of penalty draws in the games of `play("game", games, seed)`, from a replay that counts the dealer's
+    calls.
+    """
     from rlcard.games.uno.dealer import UnoDealer  # pyright: ignore[reportMissingImports]
     from rlcard.games.uno.game import UnoGame  # pyright: ignore[reportMissingImports]
 
@@ -159,7 +161,7 @@ def _measure_here(games: int, repeats: int) -> dict[str, Any]:
 
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    # The share of forced draws is that of the rules and the random play, the same at every level.
+    # The share of forced draws depends on the rules and the random play; it is the same at every level.
     steps_per_call = 1 + count_forced_draws(games, seed=0) / play("game", games, seed=0)[0]
     levels = {}
     for level in LEVELS:

@@ -2,8 +2,8 @@
 
     python -m benchmarks.rollout --json results.json
 
-All play uniformly random legal actions. Work is counted in steps of unfinished games. The runs of all programs alternate,
-so that a busy machine slows all of them down.
+All programs play uniformly random legal actions. Work is counted in steps of unfinished games. The runs of all programs
+alternate, so that a busy machine slows all of them equally.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from unojax.device.platform import platform
 from unojax.simulation import count_games
 
 SLOTS: Final = {"cpu": 2**14, "gpu": 2**18}
-"""Slots where only counts are asked for; as many as `count_games` has."""
+"""Env slots for counting; the same number as in `count_games`."""
 ONEHOT_SLOTS: Final = {"cpu": 2**10, "gpu": 2**15}
-"""Slots, and games of the loop by hand, where observations are delivered."""
+"""Env slots, and games of the loop by hand, for observations."""
 _STEPS: Final = 16
 """Rows of a call."""
 _ROWS: Final = 128
-"""Rows of a call where only counts are asked for."""
+"""Rows of a call for counting."""
 _CALLS: Final = {"cpu": 4, "gpu": 64}
 DELIVERED: Final = ("observation", "legal_mask", "action")
 
 
 @partial(jax.jit, static_argnames="num_rows", donate_argnums=0)
 def count_rows(slots: Slots, key: Array, *, num_rows: int) -> tuple[Slots, dict[str, Array]]:
-    """Roll out and count; rows of one node each, since nobody looks at them."""
+    """Roll out and count, with one node per row because rows are not used."""
     slots, rows = unojax.rollout(key, "uniform", None, slots, num_rows, fields=("terminated",), nodes_per_row=1)
     assert rows.terminated is not None, "asked for"
     return slots, {"steps": rows.valid.sum(), "games": rows.terminated.sum()}
@@ -47,7 +47,7 @@ def count_rows(slots: Slots, key: Array, *, num_rows: int) -> tuple[Slots, dict[
 
 @partial(jax.jit, static_argnames="num_rows", donate_argnums=0)
 def deliver_rows(slots: Slots, key: Array, *, num_rows: int = _STEPS) -> tuple[Slots, Any]:
-    """Roll out and deliver what players saw and did, one-hot; nine rows in ten are valid with three nodes each."""
+    """Roll out and return observations and actions, one-hot; nine rows in ten are valid with three nodes each."""
     return unojax.rollout(key, "uniform", None, slots, num_rows, fields=DELIVERED, nodes_per_row=3)
 
 
@@ -64,14 +64,14 @@ def measure(repeats: int, num_games: int, on: str) -> dict[str, Any]:
     started: dict[str, Any] = {"counts": unojax.start_slots(key, many), "delivered": unojax.start_slots(key, few)}
     for name in ("by hand", "by hand, delivered"):
         started[name] = jax.jit(deal, static_argnums=1)(key, few)
-    # Every leaf a buffer of its own: the programs take them over.
+    # A separate buffer for every leaf, because the programs donate them.
     started = jax.tree.map(jnp.copy, started)
 
     def advance(name: str, program: Callable[..., Any], steps_in: Callable[[Any], Array], calls: int) -> Callable[[], int]:
         def run() -> int:
             taken = []
             for number in range(calls):
-                # Games of slots go by one key, whatever the call.
+                # The games of slots depend on one key, independent of the call.
                 of_call = jax.random.fold_in(key, number) if name.startswith("by hand") else key
                 started[name], rows = program(started[name], of_call)
                 taken.append(steps_in(rows))

@@ -2,16 +2,18 @@
 
 * `search_speed`: The agents' `think` searches one decision of each of many recorded games between linear players, a batch in
   one call and one at a time.
-* `search_shortfall`: What agents' choices fall short of the best that a search could find. The first agent plays against each
-  opponent, a policy that stays as it is. At every decision of its all agents choose, each with a belief of its own from the
-  game so far, and a judge values all plays: a search that is told whom it plays (up to the tremble that a belief leaves any
-  policy), with many particles and many times their rollouts. It comes to one step of policy improvement on the policy of its
-  rollouts with next to no noise, and no search of this kind chooses better. What an agent's plays are valued less than the
-  best ones, summed over a game, is what it wins less than that step would, but for the positions: they are those of the first
-  agent's games (the performance difference lemma, Kakade and Langford 2002, lemma 6.1). With rollouts in common this tells
-  agents apart that thousands of games would not. The best play is found by half of the judge's rollouts and valued by the
-  other half, and the other way round, so that no play looks better for the noise that it was found by. The errors are those of
-  a mean over deals, each of two games.
+* `search_shortfall`: Shortfall of agents' choices against the best choice that a search could find.
+
+For the shortfall, the first agent plays against each opponent, a fixed policy. At each of its decisions all agents choose, each
+with its own belief from the game so far, and a judge values all plays. The judge is a search that is given the opponent's policy
+(up to the tremble that a belief adds to any policy), with many particles and many times the agents' rollouts. It approximates one
+step of policy improvement on its rollout policy with little noise, and no search of this kind chooses better.
+
+The shortfall is the judged value of the best plays less that of an agent's plays, summed over a game. It equals the return that
+the agent loses against that step, on the positions of the first agent's games (the performance difference lemma, Kakade and
+Langford 2002, lemma 6.1). With common rollouts it separates agents that thousands of games would not. Half of the judge's
+rollouts select the best play and the other half value it, and vice versa, so that selection on noise adds no bias. The errors are
+those of a mean over deals, each of two games.
 """
 
 from __future__ import annotations
@@ -46,11 +48,11 @@ from unojax.specs import parse_agent
 
 OPPONENTS: Final = ("uniform", "scarcest-color", "linear")
 OPPONENT: Final = "OPPONENT"
-"""In an agent's spec, stands for the name of the opponent, which so becomes known to it: mc:model=OPPONENT."""
+"""Placeholder in an agent's spec for the name of the opponent, so that the agent knows it: mc:model=OPPONENT."""
 _CHUNK: Final = 32
 """Games at a time in each part of the work."""
 _POINTS: Final = 50.0
-"""Of win rate, for a return of 1."""
+"""Points of win rate for a return of 1."""
 
 
 # -- Speed -----------------------------------------------------------------------------------------------------------------------
@@ -101,10 +103,10 @@ def measure_agent(agent: SearchAgent, decisions: Problems, config: Config) -> di
 
 
 class Problems(NamedTuple):
-    """Decisions that D searches are given.
+    """Decisions of D searches.
 
     Attributes:
-        hands: [D, N] hands that the opponents may hold: a particle belief as far as a search looks at it.
+        hands: [D, N] hypothetical hands of the opponents: the part of a particle belief that a search reads.
         observations: [D] of the players to move.
         legal: bool[D, 61], two or more legal actions each.
     """
@@ -114,14 +116,14 @@ class Problems(NamedTuple):
     legal: Array
 
     def first(self, num: int) -> Problems:
-        """Take the first so many."""
+        """Return the first `num` decisions."""
         return jax.tree.map(lambda x: x[:num], self)
 
 
 def record_decisions(*, num_decisions: int, num_particles: int, max_steps: int, seed: int) -> Problems:
-    """Pick a random decision of each of so many games between linear players.
+    """Return a random decision of each of `num_decisions` games between linear players.
 
-    The particles' hands do not change the work of a search, so they are drawn from all unseen cards alike.
+    The particles' hands do not affect the work of a search, so they are uniform over unseen cards.
     """
     games = record(jax.random.key(seed), num_decisions, (LINEAR, LINEAR), max_steps=max_steps)
     family = parse_opponent(FAMILY)
@@ -142,7 +144,7 @@ def record_decisions(*, num_decisions: int, num_particles: int, max_steps: int, 
 
 
 def think(agent: SearchAgent, key: Array, decision: Problems) -> Estimate:
-    """Let an agent estimate one decision, unbatched."""
+    """Return an agent's estimates for one decision, unbatched."""
     return agent.think(key, Remembered(decision.hands, jnp.int32(0)), decision.observations, decision.legal)[0]
 
 
@@ -201,7 +203,7 @@ def search_shortfall(config: Config) -> Iterator[Task]:
 
 
 class Player(NamedTuple):
-    """Somebody who follows the games: agent A or B of `unojax.arena.lanes`, int32[], and the two parts of an agent."""
+    """An observer of the games: agent A or B of `unojax.arena.lanes`, int32[], and the two parts of an agent."""
 
     who: Array
     numbers: list[Array]
@@ -211,7 +213,7 @@ class Player(NamedTuple):
 def fall_short(
     agents: list[Agent], opponent: Agent, judge: SearchAgent, num_games: int, seed: int, num_runs: int
 ) -> dict[str, Any]:
-    """Play games of the first agent against an opponent, and sum up what the choices of each agent fall short of."""
+    """Play games of the first agent against an opponent, and sum up the shortfall of each agent's choices."""
     index = jnp.arange(num_games)
     seats, lanes = deal(jax.random.key(seed), index // 2, index % 2, jnp.ones(num_games, bool), rules=Rules())
     seated = [*((0, agent) for agent in agents), (1, opponent), (0, judge)]
@@ -247,7 +249,7 @@ def fall_short(
 
 @partial(jax.jit, static_argnames=("judge", "num_runs"))
 def judge_plays(memory: Memory, seats: Seats, lanes: MatchLanes, *, judge: SearchAgent, num_runs: int) -> tuple[Array, Array]:
-    """Value the plays of agent A where it has a choice, some times each: float32[G, runs, 60]; bool[G, 60] what they are of."""
+    """Value the plays of agent A at its real choices, `num_runs` times: float32[G, runs, 60], and bool[G, 60] the valued plays."""
 
     def one(seats: Seats, lanes: MatchLanes, memory: Memory) -> tuple[Array, Array]:
         state, player = lanes.state, seats.game
@@ -267,12 +269,12 @@ def judge_plays(memory: Memory, seats: Seats, lanes: MatchLanes, *, judge: Searc
 
 
 def shortfall(values: np.ndarray, legal: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Compute what choices fall short of the best play, by values that some runs gave: float[K, D], in expectation not too much.
+    """Return the shortfall of choices against the best play, from the values of several runs: float[K, D], not biased upwards.
 
     Args:
         values: float[D, R, A] of R independent runs, an even number.
         legal: bool[D, A].
-        chosen: int[K, D] the choices of K agents.
+        chosen: int[K, D] choices of K agents.
     """
     halves = values[:, ::2].mean(1), values[:, 1::2].mean(1)
     found = np.zeros(chosen.shape)

@@ -1,17 +1,16 @@
-"""How far from optimal agents play, exactly, on small decks that are solved; and the solver beside OpenSpiel's.
+"""Exact distance of agents from optimal play on solved small decks; and the solver beside OpenSpiel's.
 
-* `optimal_play`: For each agent its exploitability, what it earns (mean return, both seats averaged) against itself, against
-  the equilibrium and against uniform play of the tree's actions, where the colours that the deck lacks are one, and its three
-  most expensive mistakes against the equilibrium. Agents with memory are frozen by one key. Rows `... exact belief` are told
-  the exact probabilities of the hidden hand against `linear`; `limit` is what flat Monte Carlo comes to with that belief and
-  no end of rollouts (`solve.improve`).
-* `improvement_steps`: What the policy `linear` earns from an opponent that stays as it is; what it earns after some steps of
-  policy improvement, each with the exact belief and the opponent itself in the rollouts; what a best response earns. The share
-  is that of the way from `linear` to the best response.
-* `solver_openspiel`: CFR+ beside OpenSpiel's in C++. *C++ throughout*: the game comes from an extensive-form file, written
-  from a tree that plain Python grew by rules of its own (`tests/oracle`). *The bridge*: the game is `unojax_uno` of
-  `unojax.adapters.openspiel`; its states are Python's. Loading, enumerating and compiling are not timed. A run of ours is over
-  in milliseconds, so it is repeated for a fifth of a second.
+* `optimal_play`: Exploitability of each agent; its mean return, both seats averaged, against itself, against the equilibrium and
+  against uniform play of the tree's actions (colours that the deck lacks are merged); and its three most expensive mistakes
+  against the equilibrium. Agents with memory are frozen by one key. Rows `... exact belief` have the exact probabilities of the
+  hidden hand against `linear`. `limit` is flat Monte Carlo with that belief and infinitely many rollouts (`solve.improve`).
+* `improvement_steps`: Mean return against a fixed opponent of the policy `linear`, of some steps of policy improvement with the
+  exact belief and the opponent itself in the rollouts, and of a best response. The share is the part of the way from `linear` to
+  the best response.
+* `solver_openspiel`: CFR+ beside OpenSpiel's in C++. *C++ throughout*: the game comes from an extensive-form file, written from a
+  tree that plain Python built by its own rules (`tests/oracle`). *The bridge*: the game is `unojax_uno` of
+  `unojax.adapters.openspiel`, with states in Python. Loading, enumerating and compiling are not timed. A unojax run takes
+  milliseconds, so it is repeated for a fifth of a second.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from unojax.text import format_action
 
 AGENTS: Final = ("value:belief=unseen", "mc:belief=unseen", "value", "mc:model=linear+0.5", "tree:model=linear+0.5")
 EXACT: Final = "mc:rollouts=200,keep=0,model=linear+0"
-"""The search whose belief and rollouts know an opponent that follows `linear`."""
+"""Search whose belief and rollouts know an opponent that follows `linear`."""
 KNOWN: Final = "linear"
 _TOLERANCE: Final = 1e-6
 """Exploitability of the equilibrium."""
@@ -90,7 +89,7 @@ def describe_game(deck: str) -> dict[str, Any]:
 
 
 def judge_agent(deck: str, agent: str, seed: int) -> dict[str, Any]:
-    """Compute the figures of an agent."""
+    """Return the figures of an agent."""
     tree, optimum = solved(deck)
     base, began = solve.of_policy(tree, KNOWN), time.perf_counter()
 
@@ -107,12 +106,12 @@ def judge_agent(deck: str, agent: str, seed: int) -> dict[str, Any]:
 
 
 def earned(tree: solve.Tree, strategies: solve.Strategies, other: solve.Strategies) -> float:
-    """Compute the mean return of strategies against others, both seats averaged."""
+    """Return the mean return of strategies against others, both seats averaged."""
     return (solve.value(tree, (strategies[0], other[1])) - solve.value(tree, (other[0], strategies[1]))) / 2
 
 
 def best_earned(tree: solve.Tree, other: solve.Strategies) -> float:
-    """Compute the mean return of a best response to strategies, both seats averaged."""
+    """Return the mean return of a best response to strategies, both seats averaged."""
     return float(np.mean([solve.best_response(tree, player, other[1 - player])[0] for player in (0, 1)]))
 
 
@@ -123,7 +122,7 @@ def judge(
     uniform: solve.Strategies,
     known: solve.Strategies,
 ) -> dict[str, Any]:
-    """Compute a row's figures."""
+    """Return a row's figures."""
     lost = [solve.mistakes(tree, player, strategies[player], optimum[1 - player]) for player in (0, 1)]
     worst = sorted(((cost, player, i) for player in (0, 1) for i, cost in _largest(lost[player])), reverse=True)[:3]
     return {
@@ -144,7 +143,7 @@ def _largest(costs: np.ndarray) -> list[tuple[int, float]]:
 def describe(
     tree: solve.Tree, player: int, state: int, cost: float, strategies: solve.Strategies, optimum: solve.Strategies
 ) -> dict[str, Any]:
-    """Put a mistake into words: the position as the player sees it, what it does and what an optimal player does."""
+    """Describe a mistake in words: the position from the player's view, its action and an optimal player's action."""
     treeplex = tree.players[player]
     seen = jax.tree.map(lambda leaf: leaf[state], solve.observations(tree, player))
     here = slice(int(treeplex.first[state]), int(treeplex.first[state]) + int(treeplex.num_actions[state]))
@@ -184,7 +183,7 @@ def _names(onehot: Any) -> str:
 
 @harness.benchmark("improvement_steps", decks=tuple(solve.DECKS), opponents=("uniform", "scarcest-color", KNOWN), steps=3)
 def improvement_steps(config: Config) -> Iterator[Task]:
-    """What a search can gain at best on small decks: some steps of policy improvement, and a best response."""
+    """Most that a search can gain on small decks: some steps of policy improvement, and a best response."""
     for deck in config.decks:
         for opponent in config.opponents:
             settings = {"deck": deck, "opponent": opponent, "steps": config.steps, "base": KNOWN}
@@ -192,7 +191,7 @@ def improvement_steps(config: Config) -> Iterator[Task]:
 
 
 def improve(deck: str, opponent: str, steps: int) -> dict[str, Any]:
-    """Compute mean returns against an opponent, both seats averaged: after 0, 1, 2, ... steps, and of a best response."""
+    """Return mean returns against an opponent, both seats averaged: after 0, 1, 2, ... steps, and of a best response."""
     tree = solve.enumerate_game(solve.DECKS[deck])
     other, strategies = solve.of_policy(tree, opponent), solve.of_policy(tree, KNOWN)
     best, returns = best_earned(tree, other), [earned(tree, strategies, other)]
@@ -235,7 +234,7 @@ def load(rules: Rules, form: str) -> Any:
 
 @contextlib.contextmanager
 def timed(times: list[tuple[float, float]], runs: int = 1) -> Iterator[None]:
-    """Append the seconds of each of some runs, by the clock and of the process, without others' garbage, as `timeit` does."""
+    """Append the wall-clock and CPU seconds of each of some runs, without garbage collection, as `timeit` does."""
     gc.collect()
     gc.disable()
     wall, cpu = time.perf_counter(), time.process_time()
@@ -252,7 +251,7 @@ def race(deck: str, max_steps: int, iterations: int, form: str, repeats: int) ->
 
     rules = replace(solve.DECKS[deck], max_steps=max_steps)
     tree, game = solve.enumerate_game(rules), load(rules, form)
-    # Without a measurement in between: one is made after the last iteration, and its time counts.
+    # Without intermediate measurements: the one after the last iteration is timed.
     solve_it = partial(solve.cfr, tree, iterations=iterations, check_every=iterations)
     solution = solve_it()
     runs, _ = timeit.Timer(solve_it).autorange()
@@ -265,7 +264,7 @@ def race(deck: str, max_steps: int, iterations: int, form: str, repeats: int) ->
             for _ in range(iterations):
                 solver.evaluate_and_update_policy()
         judged = pyspiel.exploitability(game, solver.average_policy())
-        solve_it()  # in the caches again after OpenSpiel's
+        solve_it()  # loads the caches again after OpenSpiel's run
         with timed(ours, runs):
             for _ in range(runs):
                 solve_it()

@@ -1,9 +1,9 @@
-"""Quality of the value network's win probabilities, on games that it was not trained on.
+"""Quality of the value network's win probabilities, on games outside its training data.
 
-Games of the network against itself, greedy and with its belief. At its decisions, before the play, four predictions of whether
-the mover wins: the network's; the same without the belief, any unseen card being as likely as another; a logistic regression
-on the two hand sizes, fitted on other games; and flat Monte Carlo over the same belief, the mean result of rollouts of the
-play that was made. A drawn game is half a win.
+The network plays against itself, greedily and with its belief. At its decisions, before the play, four predictions of a win of
+the player to move are compared. They are the network's; the network's with a belief uniform over unseen cards; a logistic
+regression on the two hand sizes, fitted on other games; and flat Monte Carlo over the same belief, the mean result of rollouts of
+the chosen play. A drawn game is half a win.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ class Forecasts(NamedTuple):
     """Forecasts at the decisions of G games: float[G, S] each.
 
     Attributes:
-        counted: bool, the entry is a decision.
-        sizes: [G, S, 2] cards of the mover and of the other player.
-        result: 1 for a win of the mover, 0 for a loss.
-        network, unaware, rollouts: predictions of it.
+        counted: bool, True for decisions.
+        sizes: [G, S, 2] cards of the player to move and of the other player.
+        result: 1 for a win of the player to move, 0 for a loss.
+        network, unaware, rollouts: Predictions of the result.
     """
 
     counted: np.ndarray
@@ -100,7 +100,7 @@ def play(config: Config, network: Network, unaware: Network, seed: int, rollouts
 
 
 def _look(games: Episodes, network: Network, unaware: Network) -> tuple[Array, ...]:
-    """Compute the fields of `Forecasts`."""
+    """Return the fields of `Forecasts`."""
     num_steps, num_games = games.action.shape
     meta = games.table.unpack_meta()
     mover = meta.player.astype(jnp.int32)
@@ -124,7 +124,7 @@ def _look(games: Episodes, network: Network, unaware: Network) -> tuple[Array, .
 
 
 def fit_sizes(decisions: Forecasts) -> np.ndarray:
-    """Fit the weights of the logistic regression on the hand sizes."""
+    """Return the weights of the logistic regression on the hand sizes."""
     return fit_logistic(_size_terms(decisions.sizes)[decisions.counted], decisions.result[decisions.counted])
 
 
@@ -134,5 +134,5 @@ def _size_terms(sizes: np.ndarray) -> np.ndarray:
 
 
 def mean_loss(losses: np.ndarray, decisions: Forecasts) -> Measure:
-    """Average over decisions, games being independent."""
+    """Average over decisions, with games as independent units."""
     return estimate_ratio(np.where(decisions.counted, losses, 0.0).sum(-1), decisions.counted.sum(-1))

@@ -1,8 +1,8 @@
-"""Calibration of the win probabilities that boards, advice and reviews show.
+"""Calibration of the win probabilities in boards, advice and reviews.
 
 Two agents play games. An adviser has the view of player 0 and tracks the belief over the opponent's hand and type. At every
-eighth step it says how likely player 0 is to win (`unojax.search.win_estimate`), which is compared with the result of the game.
-A drawn game is half a win. Games are independent, and standard errors are over games.
+eighth step, its win probability of player 0 (`unojax.search.win_estimate`) is compared with the result of the game. A drawn game
+is half a win. Games are independent, and standard errors are over games.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from unojax.search.win_estimate import win_probability
 from unojax.specs import parse_agent
 
 _EVERY: Final = 8
-"""Steps between two positions that are judged."""
+"""Steps between two judged positions."""
 _BATCH: Final = 64
-"""Games of a program."""
+"""Number of games in a program."""
 _START, _SAY, _STEP, _ACT, _UPDATE, _ADVISE = range(6)
 
 
@@ -49,7 +49,7 @@ _START, _SAY, _STEP, _ACT, _UPDATE, _ADVISE = range(6)
     seed=1,
 )
 def win_calibration(config: Config) -> Iterator[Task]:
-    """Win probabilities said in games of two agents against the results, by rules and by opponent model of the adviser."""
+    """Predicted win probabilities in games of two agents against the results, by rules and by opponent model of the adviser."""
     if len(config.agents) != 2:
         raise ValueError(f"--agents must be two, player 0 and player 1, got {len(config.agents)}")
     if config.games < 2:
@@ -64,7 +64,7 @@ def win_calibration(config: Config) -> Iterator[Task]:
 
 
 def measure(config: Config, rules: str, model: str) -> dict[str, Any]:
-    """Compare what is said with results, in all and by tenths: `bins` are the bounds that `calibrate` found anything in."""
+    """Compare predictions with results, in all and by tenths: `bins` are the bounds of the nonempty bins of `calibrate`."""
     said = play(config, as_rules(rules), f"mc:particles={config.particles[0]},model={model}")
     total = np.where(said.counted, said.predicted - said.result, 0.0).sum(-1)
     overall = estimate_ratio(total, said.counted.sum(-1))
@@ -84,8 +84,8 @@ class Said(NamedTuple):
     """Win probabilities of player 0 in G games, at S positions of each.
 
     Attributes:
-        counted: bool[G, S] the game reached the position and ended within `max_steps`.
-        predicted: float[G, S] probability said.
+        counted: bool[G, S] True if the game reached the position and ended within `max_steps`.
+        predicted: float[G, S] predicted probability.
         result: float[G, S] 1 for a win of player 0, 0 for a loss, 1/2 for a drawn game.
     """
 
@@ -95,7 +95,7 @@ class Said(NamedTuple):
 
 
 def play(config: Config, rules: Rules, adviser: str) -> Said:
-    """Play the games, and say at their positions how likely player 0 is to win."""
+    """Play the games, and predict a win of player 0 at their positions."""
     search = read_search(adviser, rules)
     players = tuple(parse_agent(spec, rules=rules) for spec in config.agents)
     program = jax.jit(partial(lax.map, partial(_one_game, config=config, rules=rules, search=search, players=players)))
@@ -111,7 +111,7 @@ def play(config: Config, rules: Rules, adviser: str) -> Said:
 
 
 class _Game(NamedTuple):
-    """A game in progress: position, memories of the players and of the adviser, float32[S] probabilities said, steps."""
+    """A game in progress: position, memories of the players and of the adviser, float32[S] predictions, steps."""
 
     state: game.State
     memories: tuple[Any, ...]
@@ -123,7 +123,7 @@ class _Game(NamedTuple):
 def _one_game(
     key: Array, *, config: Config, rules: Rules, search: SearchAgent, players: tuple[Agent, ...]
 ) -> tuple[Array, Array, Array]:
-    """Play a game: float32[S] said, NaN where nothing was; the winner, int8[], and whether it ended."""
+    """Play a game: float32[S] predictions, NaN if missing; the winner, int8[], and whether it ended."""
 
     def key_of(step: Array | int, purpose: int, player: int = 0) -> Array:
         return jax.random.fold_in(jax.random.fold_in(jax.random.fold_in(key, step), purpose), player)
