@@ -45,7 +45,7 @@ def adapters(config: Config) -> Iterator[Task]:
 
 
 def measure(make: Callable[[], Callable[[], Run]], config: Config) -> dict[str, Any]:
-    """Run once to compile, and then several times, each just after its peer because the machine's speed varies."""
+    """Run once to compile, then several times; just before, measure the peers because the machine's speed varies."""
     peer = rlcard_peer.measure(config)["levels"]["env"]["steps_per_second"]
     onehot = engine.measure_onehot(config.batch_sizes[0], calls=8, repeats=config.repeats)["steps_per_second"]
     run = make()

@@ -199,7 +199,7 @@ def compare(exact: Exact, track: Tracked, num_particles: int) -> Errors:
 
 
 def measure(rules: Rules, num_games: int, num_particles: Sequence[int], seed: int, workers: int) -> list[list[Errors]]:
-    """Track random games under one set of rules. For each N, return the errors of every game from both seats, in the same order."""
+    """Track random games under one set of rules. For each N, return the errors of all games and seats in one order."""
     games = play_games(seed, num_games, rules)
 
     def particles(n: int, lane: int) -> Tracked:

@@ -69,7 +69,7 @@ def _run(command: list[str]) -> str:
 
 
 def play(level: str, games: int, seed: int) -> tuple[int, int]:
-    """Play games with uniformly random legal actions; return calls (RLCard's own steps), and games that failed for lack of cards."""
+    """Play games with uniformly random legal actions; return calls (RLCard's steps) and failed games (no cards left)."""
     loop, uniform = {"game": _game, "env": _env}[level](seed), random.Random(seed).random
     calls = failed = 0
     for _ in range(games):

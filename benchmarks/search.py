@@ -249,7 +249,7 @@ def fall_short(
 
 @partial(jax.jit, static_argnames=("judge", "num_runs"))
 def judge_plays(memory: Memory, seats: Seats, lanes: MatchLanes, *, judge: SearchAgent, num_runs: int) -> tuple[Array, Array]:
-    """Value the plays of agent A at its real choices, `num_runs` times: float32[G, runs, 60], and bool[G, 60] the valued plays."""
+    """Value the plays of agent A at its real choices, `num_runs` times: float32[G, runs, 60], bool[G, 60] valued plays."""
 
     def one(seats: Seats, lanes: MatchLanes, memory: Memory) -> tuple[Array, Array]:
         state, player = lanes.state, seats.game
