@@ -1,12 +1,12 @@
 """Studies of the game and of beliefs, on the host; for notebooks and benchmarks.
 
-* `estimates`: means with their 95 % intervals. `tables`: how notebooks show them.
-* `deals`: the hands that `unojax.simulate` dealt. `worth`: what each card in them was worth.
+* `estimates`: means with their 95% intervals. `tables`: their display in notebooks.
+* `deals`: the hands that `unojax.simulate` dealt. `worth`: the effect of each dealt card on the result.
 * `declaring`: policies that differ in the colour they declare.
-* `tracking`: beliefs along recorded games. `calibration`: whether their probabilities are what happens.
+* `tracking`: beliefs along recorded games. `calibration`: predicted probabilities against outcomes.
 * `turns`: the belief along one played game, turn by turn.
-* `reviewing`: one played game, with win probabilities and what each choice cost.
-* `decisions`: one player's decisions in recorded games. `forecasts`: how good forecasts of results are.
+* `reviewing`: one played game, with win probabilities and the cost of each choice.
+* `decisions`: one player's decisions in recorded games. `forecasts`: scores of forecasts of results.
 """
 
 from unojax.analysis.calibration import Calibration, calibrate

@@ -1,4 +1,4 @@
-"""Calibration: predicted probabilities against what happened. NumPy on the host."""
+"""Calibration: predicted probabilities against outcomes. NumPy on the host."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from unojax.analysis.estimates import Measure, estimate_ratio
 
 
 class Calibration(NamedTuple):
-    """Predictions in bins of equal width, those bins alone that hold any.
+    """Predictions in bins of equal width, without empty bins.
 
     Attributes:
-        number: int64[B] predictions in each bin.
-        predicted: float64[B] their mean.
-        observed: B estimates of the share that happened.
-        surplus: B estimates of predicted less observed. Its error is smaller than that of the observed share where predictions
-            within a bin differ, since outcomes follow them.
+        number: int64[B]. Predictions in each bin.
+        predicted: float64[B]. Their mean.
+        observed: B estimates of the observed frequency.
+        surplus: B estimates of predicted minus observed. If predictions within a bin differ, its error is smaller than that of
+            `observed`, because outcomes follow predictions.
     """
 
     number: np.ndarray
@@ -27,21 +27,22 @@ class Calibration(NamedTuple):
 
     @property
     def mean_absolute_error(self) -> float:
-        """Distance of predicted and observed, averaged over all predictions; bins that are right still have some by chance."""
+        """Return the mean distance of predicted and observed over all predictions; chance makes it positive even if calibrated."""
         return float(np.average([abs(s.value) for s in self.surplus], weights=self.number))
 
 
 def calibrate(predicted: np.ndarray, happened: np.ndarray, counted: np.ndarray, *, num_bins: int = 10) -> Calibration:
-    """Compare predicted probabilities with what happened.
+    """Compare predicted probabilities with outcomes.
 
     Args:
-        predicted: float[G, ...] probabilities. Rows are independent (a game each); what is in a row need not be.
-        happened: bool[G, ...], or float[G, ...] where something may half happen: a drawn game is half a win.
-        counted: bool[G, ...] the predictions to look at; an empty bin of a row is none.
-        num_bins: of equal width.
+        predicted: float[G, ...]. Probabilities. Rows (games) are independent; values within a row may be dependent.
+        happened: bool[G, ...], or float[G, ...] with half outcomes: a draw is half a win.
+        counted: bool[G, ...]. Predictions to include; rows without any are allowed.
+        num_bins: Number of bins of equal width.
 
     Raises:
-        ValueError: shapes differ, fewer than two rows, nothing is counted, or a counted probability is not in [0, 1].
+        ValueError: If shapes differ, there are fewer than two rows, nothing is counted, or a counted probability is not in [0,
+            1].
     """
     if not predicted.shape == happened.shape == counted.shape or len(predicted) < 2:
         raise ValueError(

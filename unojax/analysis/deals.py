@@ -1,6 +1,6 @@
 """Deals of `unojax.simulate`: the hands and the start cards of its games.
 
-A game of `simulate` depends on the key and its index alone, so its deal can be had again without playing on.
+A game of `simulate` depends only on the key and its index, so its deal can be reproduced without playing the game.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Deals(NamedTuple):
     """Beginnings of G games.
 
     Attributes:
-        hands: int8[G, 2, 54] copies of each type in the players' hands, as dealt: before what a start card makes a player draw.
-        top: int8[G] type of the start card.
+        hands: int8[G, 2, 54]. Copies of each type in the dealt hands, before a start card makes a player draw.
+        top: int8[G]. Type of the start card.
     """
 
     hands: np.ndarray
@@ -36,10 +36,10 @@ class Deals(NamedTuple):
 
 
 def deal_hands(key: Array, num_games: int, *, rules: Rules | str = Rules()) -> Deals:
-    """Deal what games 0 .. num_games - 1 of `simulate(key, ..., rules=rules)` began with, whatever the policies.
+    """Return the deals of games 0 .. num_games - 1 of `simulate(key, ..., rules=rules)`, for any policies.
 
     Raises:
-        ValueError: `num_games` is out of range, or there are no such rules.
+        ValueError: If `num_games` is out of range, or the rules are invalid.
     """
     rules = as_rules(rules)
     if not (is_int(num_games) and 1 <= num_games <= MAX_GAMES):

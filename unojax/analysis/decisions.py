@@ -1,4 +1,4 @@
-"""Decisions of one player in recorded games, with what the player believed at each of them."""
+"""One player's decisions in recorded games, with the player's belief at each of them."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _SMALL_FILTER: Final = ParticleFilter(128)
 
 
 class Decisions(NamedTuple):
-    """D positions in which the player had more than one play, game after game. NumPy.
+    """D positions in which the player had more than one play, in game order. NumPy.
 
     Attributes:
-        game: int32[D] of the recorded ones.
+        game: int32[D]. Index among the recorded games.
         observation: `Observation` [D] of the player, who is to move.
-        legal: bool[D, 60], or more (`Rules.num_choices`): two or more.
-        action: int32[D] the one made.
-        hands: [D, N] what the opponent may hold, with its types if the filter tells some apart.
-        truth: uint32[D] each, what it did hold.
-        points: float64[D] of the player in the end: 1, 1/2 or 0.
+        legal: bool[D, 60], or more (`Rules.num_choices`). Two or more legal choices.
+        action: int32[D]. Action taken.
+        hands: [D, N]. Particles of the opponent's hand, with types under a type mixture.
+        truth: uint32[D] each. The opponent's true hand.
+        points: float64[D]. The player's final points: 1, 1/2 or 0.
     """
 
     game: np.ndarray
@@ -46,9 +46,9 @@ class Decisions(NamedTuple):
 
 
 def decisions_of(key: Array, games: Recorded, updater: Updater = _SMALL_FILTER, *, player: int = 0) -> Decisions:
-    """Track games with an updater of player 0 or 1, and take out its decisions. Consumes `key`.
+    """Track games with an updater of player 0 or 1, and return its decisions. Consumes `key`.
 
-    Games that go on after what is recorded are left out; one that `Rules.max_steps` cut off is worth half a point.
+    Games that continue after the recorded part are omitted; a game truncated by `Rules.max_steps` is worth half a point.
 
     Raises:
         ValueError: If there is no decision, or the updater runs on the host only.
@@ -75,18 +75,18 @@ def decisions_of(key: Array, games: Recorded, updater: Updater = _SMALL_FILTER, 
 
 
 _Row = tuple[Observation, Array, Hands, Words]
-"""Observation, plays, what the opponent may hold, and what it holds."""
+"""Observation, legal choices, particles of the opponent's hand, and its true hand."""
 _Rows = tuple[Array, _Row]
 
 
 @partial(jax.jit, static_argnames=("updater", "player"))
 def _decisions_of_games(states: State, num_updates: Array, keys: Array, *, updater: Updater, player: int) -> _Rows:
-    """Find the positions that are decisions, bool[G, T + 1], and a row for each position, of zeros where it is none."""
+    """Return which positions are decisions, bool[G, T + 1], and a row for each position, zeros if it is no decision."""
 
     def one_game(args: tuple[State, Array, Array]) -> _Rows:
         states, num_updates, key = args
         views = jax.vmap(observe, (0, None))(states, player)
-        # Beyond the streams of the updates and of the start.
+        # Independent of the streams of the updates and of the start.
         key_hands = jax.random.fold_in(key, len(states.terminated) + 1)
 
         def row(t: Array, seen: Observation, belief: Any) -> _Row:

@@ -13,23 +13,23 @@ from unojax.arena.ratings import Z_95
 
 @dataclass(frozen=True)
 class Measure:
-    """A number with its standard error. `f"{e:.1%}"` and `f"{e:.2f}"` give it with half its 95 % interval: `50.9 % ± 0.1`."""
+    """A number with its standard error. `f"{e:.1%}"` and `f"{e:.2f}"` add half the 95% interval: `50.9 % ± 0.1`."""
 
     value: float
     standard_error: float
 
     @property
     def margin(self) -> float:
-        """Half the width of the 95 % interval."""
+        """Return half the width of the 95% interval."""
         return Z_95 * self.standard_error
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95 % interval, by the normal approximation: for means of a hundred values or more."""
+        """Return the 95% interval by the normal approximation, for means of a hundred values or more."""
         return self.value - self.margin, self.value + self.margin
 
     def excludes(self, value: float) -> bool:
-        """Tell whether `value` lies outside the 95 % interval."""
+        """Return whether `value` lies outside the 95% interval."""
         low, high = self.interval
         return not low <= value <= high
 
@@ -52,7 +52,7 @@ def estimate_mean(values: ArrayLike) -> Measure:
     """Estimate the mean of independent values, float[n].
 
     Raises:
-        ValueError: there are fewer than two values.
+        ValueError: If there are fewer than two values.
     """
     array = np.asarray(values, np.float64).ravel()
     if array.size < 2:
@@ -61,17 +61,17 @@ def estimate_mean(values: ArrayLike) -> Measure:
 
 
 def estimate_ratio(totals: ArrayLike, sizes: ArrayLike) -> Measure:
-    """Estimate the mean over all members of clusters that are independent, while members of the same cluster need not be.
+    """Estimate the mean over all members of independent clusters, whose members may be dependent.
 
     mean = sum S_g / sum n_g, with variance G / (G - 1) sum (S_g - mean n_g)^2 / (sum n_g)^2, that of a ratio estimator
     (Cochran 1977, "Sampling Techniques", section 6.4). A game's positions, for example, are a cluster.
 
     Args:
-        totals: S, float[G] the sum of each cluster.
-        sizes: n, float[G] its number of members; zeros are allowed.
+        totals: S, float[G]. Sum of each cluster.
+        sizes: n, float[G]. Number of members of each cluster; zeros are allowed.
 
     Raises:
-        ValueError: the shapes differ, there are fewer than two clusters, or no members at all.
+        ValueError: If the shapes differ, there are fewer than two clusters, or no members at all.
     """
     totals, sizes = np.asarray(totals, np.float64), np.asarray(sizes, np.float64)
     if totals.shape != sizes.shape or totals.ndim != 1 or len(totals) < 2:

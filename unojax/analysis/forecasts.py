@@ -6,14 +6,14 @@ import numpy as np
 
 
 def log_loss(probability: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Score each forecast by its cross-entropy: float64[...] nats, lower is better; ln 2 for even odds.
+    """Return the cross-entropy of each forecast: float64[...] nats, lower is better; ln 2 for even odds.
 
     Args:
-        probability: float[...] of a win, in (0, 1).
-        points: float[...] 1, 1/2 for a drawn game, or 0.
+        probability: float[...]. Probability of a win, in (0, 1).
+        points: float[...]. 1, 1/2 for a draw, or 0.
 
     Raises:
-        ValueError: a probability is not in (0, 1): one that is exactly 0 or 1 may have an infinite loss.
+        ValueError: If a probability is not in (0, 1); exactly 0 or 1 may have an infinite loss.
     """
     probs = np.asarray(probability, np.float64)
     if not ((probs > 0) & (probs < 1)).all():
@@ -25,11 +25,11 @@ def fit_logistic(terms: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Fit the logistic regression that forecasts points by sigmoid(terms @ weights), by Newton's method: float64[K] weights.
 
     Args:
-        terms: float[D, K], linearly independent columns; one of ones gives a constant.
+        terms: float[D, K]. Linearly independent columns; a column of ones gives a constant.
         points: float[D] in [0, 1].
 
     Raises:
-        ValueError: shapes don't fit.
+        ValueError: If shapes do not match.
     """
     terms, points = np.asarray(terms, np.float64), np.asarray(points, np.float64)
     if terms.ndim != 2 or points.shape != terms.shape[:1]:
@@ -37,7 +37,7 @@ def fit_logistic(terms: np.ndarray, points: np.ndarray) -> np.ndarray:
     weights = np.zeros(terms.shape[1])
     for _ in range(30):
         probs = sigmoid(terms @ weights)
-        # A trace of a ridge, so that columns which separate wins from losses don't run away.
+        # A slight ridge penalty, so that columns which separate wins from losses do not diverge.
         curvature = terms.T @ (terms * (probs * (1 - probs))[:, None]) + 1e-6 * np.eye(len(weights))
         step = np.linalg.solve(curvature, terms.T @ (points - probs) - 1e-6 * weights)
         weights = weights + step

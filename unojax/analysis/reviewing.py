@@ -1,4 +1,4 @@
-"""A played game looked back at: win probability, belief and the cost of each choice, as one player could know them."""
+"""Review of a played game from one player's observations: win probability, belief and cost of each choice."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from unojax.search.pooling import Pooled, cost_of
 from unojax.text import format_action
 
 _GAMES: Final = 4000
-"""Games played out for a win probability, over all beliefs: a standard error of at most 0.008, besides that of the beliefs."""
+"""Rollouts per win probability, over all beliefs: a standard error of at most 0.008, apart from the error of the beliefs."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A play of the player's where there were others.
+    """A decision of the player.
 
     Attributes:
-        pooled: estimates of the plays, the best first.
-        cost, error: of the play made against the best one, as a win probability, see `cost_of`.
-        best: the best action, 0..61: a draw, a pass or a challenge where they are choices.
+        pooled: Estimates of the plays, the best first.
+        cost, error: Cost of the chosen play against the best one, as a win probability, see `cost_of`.
+        best: Best action, 0..61: a draw, a pass or a challenge if optional.
     """
 
     pooled: Pooled
@@ -42,20 +42,20 @@ class Choice:
     best: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it by name."""
+        """Return all fields by name."""
         plays = [{"action": format_action(p.action), "win": p.win, "win_error": p.win_error} for p in self.pooled.plays]
         return {"best": format_action(self.best), "cost": self.cost, "cost_error": self.error, "plays": plays}
 
 
 @dataclass(frozen=True)
 class ReviewedTurn(TrackedTurn):
-    """The position after an action, what the player could know there, and what the action was chosen from.
+    """The position after an action, the player's knowledge there, and the decision behind the action.
 
-    Figures of the belief are means over the beliefs of all replicates.
+    Belief figures are means over the beliefs of all replicates.
 
     Attributes:
-        win, win_error: how likely the player is to win from here, if both continue as in the search's rollouts.
-        choice: what the action was chosen from; None if it was the other player's, or there was no choice.
+        win, win_error: Player's win probability from here, if both players continue as in the search's rollouts.
+        choice: Decision behind the action; None for the other player's action, or without a choice.
     """
 
     win: float
@@ -63,7 +63,7 @@ class ReviewedTurn(TrackedTurn):
     choice: Choice | None
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it by name."""
+        """Return all fields by name."""
         deck = np.flatnonzero(self.observation.rules.deck).tolist()
         return {
             "turn": self.number,
@@ -87,20 +87,20 @@ def review(
     seed: int = 0,
     on_status: Callable[[str], None] = lambda words: None,
 ) -> Iterator[ReviewedTurn]:
-    """Look back at a game, turn by turn, from the start on, with what `player` saw and nothing else.
+    """Review a game turn by turn from the start, from the observations of `player` only.
 
     Args:
-        game: finished or not; a record of one player's view alone is looked at from its last count on.
+        game: Finished or unfinished game. A record of one player's view is reviewed from its last count.
         player: 0 or 1.
-        agent: the search that values plays; it knows what the player knows.
-        replicates: searches of each choice, at least 4, each with a belief and samples of its own, so that the errors of beliefs
-            are in those of the figures.
-        seed: the same one gives the same figures on the same device.
-        on_status: told which turn it is.
+        agent: Search that evaluates plays from the player's observations.
+        replicates: Searches per choice, at least 4. Each has its own belief and samples, so that the errors include those of
+            the beliefs.
+        seed: Random seed. The same seed gives the same figures on the same device.
+        on_status: Called with the current turn.
 
     Raises:
-        ValueError: If `player` or `replicates` is out of its range; if no hand of the other player explains what happened, with
-            so few particles; or if the agent can't judge how likely plays are to win (`SearchAgent.judging_wins`).
+        ValueError: If `player` or `replicates` is out of range, no particle explains an event, or the agent can't estimate win
+            probabilities (`SearchAgent.judging_wins`).
     """
     check_replicates(replicates)
     key = jax.random.key(seed, impl="threefry2x32")
@@ -123,7 +123,7 @@ def review(
 
 
 def _result(state: State | None, view: Observation) -> tuple[float, float] | None:
-    """The player's points where the game is over: no probability any more."""
+    """Return the player's points in a finished game instead of a probability."""
     if not (view.terminated or (state is not None and state.truncated)):
         return None
     return (share_of_win(view) if view.terminated else 0.5), 0.0

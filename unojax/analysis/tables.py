@@ -1,4 +1,4 @@
-"""Small tables that show themselves in a notebook."""
+"""Small tables for display in notebooks."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _FIGURE: Final = re.compile(r"[-+−<>≈~]?[\d.].*|-?")
 
 
 class TextTable:
-    """Rows of text under headings. Columns of figures are set to the right, others and the first one to the left.
+    """Rows of text under headings. Numeric columns are right-aligned; others, and the first one, are left-aligned.
 
     Raises:
-        ValueError: a row has not as many entries as there are headings.
+        ValueError: If a row and the headings differ in length.
     """
 
     def __init__(self, headings: Sequence[str], rows: Iterable[Sequence[object]]):

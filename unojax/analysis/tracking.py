@@ -1,4 +1,4 @@
-"""Beliefs along recorded games, and what each made of the opponent's true hand.
+"""Beliefs along recorded games, compared with the opponent's true hand.
 
 `record` records games, and `track` runs an updater of `unojax.belief.updaters` along them.
 """
@@ -37,7 +37,7 @@ class Recorded(NamedTuple):
     Attributes:
         states: `State` with leading axes [G, T + 1].
         actions: int32[G, T], -1 after the end.
-        num_updates: int32[G] steps to positions that are not the end of the game: those that a belief follows.
+        num_updates: int32[G]. Number of belief updates: steps to positions other than the end of the game.
     """
 
     states: State
@@ -48,7 +48,7 @@ class Recorded(NamedTuple):
 def record(
     key: Array, num_games: int, policies: tuple[Policy, Policy] = (uniform, uniform), *, max_steps: int, rules: Rules = Rules()
 ) -> Recorded:
-    """Play games with `unojax.play_game`, cut off after `max_steps`. `key` is consumed."""
+    """Play games with `unojax.play_game`, truncated after `max_steps`. `key` is consumed."""
     play = jax.jit(jax.vmap(partial(play_game, policies=policies, num_steps=max_steps, rules=rules)))
     games = jax.device_get(play(jax.random.split(key, num_games)))
     num_updates = (~games.states.is_over[:, 1:]).sum(1).astype(np.int32)
@@ -59,14 +59,14 @@ class Tracks(NamedTuple):
     """A belief along G games of at most T steps; index t is the position after t steps, zeros after a game's last update.
 
     Attributes:
-        expected: float32[G, T + 1, 54] expected copies of each type in the opponent's hand.
-        prob_holds: float32[G, T + 1, 54] probability that it holds at least one.
-        truth: int8[G, T + 1, 54] copies in it.
-        is_unseen: bool[G, T + 1, 54] types of which the observer does not see all copies.
-        log_score: float32[G, T + 1] nats, sum over the 54 types of ln P(count_t = true count); higher is better.
-        ess_share: float32[G, T + 1] effective sample size of the update that led here, as a share of N; 1 at the start and
-            without particles.
-        depleted: bool[G, T + 1] no particle could explain what was seen in it, and the belief began anew.
+        expected: float32[G, T + 1, 54]. Expected copies of each type in the opponent's hand.
+        prob_holds: float32[G, T + 1, 54]. Probability that it holds at least one.
+        truth: int8[G, T + 1, 54]. Copies in it.
+        is_unseen: bool[G, T + 1, 54]. Types with copies that the observer does not see.
+        log_score: float32[G, T + 1]. Nats, sum over the 54 types of ln P(count_t = true count); higher is better.
+        ess_share: float32[G, T + 1]. Effective sample size of the last update, divided by N; 1 at the start and without
+            particles.
+        depleted: bool[G, T + 1]. No particle was consistent with the observation, and the belief restarted.
     """
 
     expected: np.ndarray
@@ -79,7 +79,7 @@ class Tracks(NamedTuple):
 
 
 def track(key: Array, games: Recorded, updater: Updater, *, player: int = 0) -> Tracks:
-    """Run an updater along games from the seat of player 0 or 1; one of the host game after game. Consumes `key`.
+    """Run an updater along games, as player 0 or 1; host updaters run game by game. Consumes `key`.
 
     Raises:
         ValueError: If the deck is too large for the exact filter.
@@ -90,10 +90,10 @@ def track(key: Array, games: Recorded, updater: Updater, *, player: int = 0) -> 
 
 
 def in_parts(key: Array, games: Recorded, program: Callable[..., _Tree]) -> _Tree:
-    """Run `program(states, num_updates, keys)` on recorded games, dealt out to the cores. Consumes `key`.
+    """Run `program(states, num_updates, keys)` on recorded games, divided among the cores. Consumes `key`.
 
-    The program gets a part of the games and a key for each, and makes arrays with a leading axis of games. They come back, those
-    of all games joined, as NumPy.
+    The program receives a part of the games with a key for each, and returns arrays with a leading axis of games. The
+    arrays of all games are concatenated as NumPy.
     """
     num_games = len(games.num_updates)
     workers = min(arena.default_workers(), num_games)
@@ -105,7 +105,7 @@ def in_parts(key: Array, games: Recorded, program: Callable[..., _Tree]) -> _Tre
     def run_part(start: int, num_updates: np.ndarray) -> _Tree:
         return jax.device_get(program(*jax.tree.map(lambda x: x[start : start + part], (states, num_updates, keys))))
 
-    # Compiled by following no steps, since workers that begin at the same time would each compile.
+    # Compiled in advance by a run without steps, because workers that start at the same time would each compile.
     run_part(0, np.zeros_like(num_updates))
     with ThreadPoolExecutor(workers) as pool:
         parts = list(pool.map(lambda start: run_part(start, num_updates), range(0, len(index), part)))
@@ -115,7 +115,7 @@ def in_parts(key: Array, games: Recorded, program: Callable[..., _Tree]) -> _Tre
 def over_games(one_game: Callable[..., _Tree], games: Any) -> _Tree:
     """Map a function over a leading axis of games.
 
-    One game after the other on a CPU: a batch would compute all branches of every update. An accelerator takes them at once.
+    A CPU runs game by game, because a batch would compute all branches of every update. An accelerator runs them as a batch.
     """
     return lax.map(one_game, games) if platform() == "cpu" else jax.vmap(one_game)(games)
 

@@ -1,4 +1,4 @@
-"""A belief turn by turn through a game: what one player can know after each action, and how good it is."""
+"""A belief through a game, turn by turn: one player's knowledge after each action, and its quality."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from unojax.games.seen import Seen, SeenGame
 from unojax.observation import Observation
 
 _LOOK: Final = np.uint32(2**32 - 1)
-"""A stream of random numbers beside those of the updates, one for each position."""
+"""A random stream separate from those of the updates, one for each position."""
 
 
 @dataclass(frozen=True)
 class TrackedTurn:
-    """The position after an action, and what the observer saw of it and can know. All arrays are NumPy.
+    """The position after an action, with the observer's observation and knowledge. All arrays are NumPy.
 
     Attributes:
-        number: of the action in its game, 0 for the start.
-        seen: the action as the player saw it; None at the start.
-        step, state: the action and the position after it with all cards; None if only one player's view is known, the step also
+        number: Number of the action in its game, 0 for the start.
+        seen: Action as the player saw it; None at the start.
+        step, state: Action and resulting position with all cards. None if only one player's view is known; `step` is also None
             at the start.
-        observation: of the player, after it.
-        belief: figures of the belief over the other hand.
-        log_score: of the belief, nats: sum over the card types of ln P(number of copies that the opponent holds); None if these
-            are not known.
+        observation: The player's observation after the action.
+        belief: Summary of the belief over the other hand.
+        log_score: Score of the belief, nats: sum over the card types of ln P(number of copies that the opponent holds). None if
+            these are unknown.
         types: P(type) of the opponent by name, the likeliest first; empty under a single model.
     """
 
@@ -53,21 +53,21 @@ class TrackedTurn:
 
     @property
     def player(self) -> int:
-        """Observer, 0 or 1."""
+        """Return the observer, 0 or 1."""
         return int(self.observation.player)
 
     @property
     def mover(self) -> int | None:
-        """Player 0 or 1 who acted; None at the start."""
+        """Return the player who acted, 0 or 1; None at the start."""
         return None if self.seen is None else int(self.seen.before.current_player)
 
     @property
     def truth(self) -> np.ndarray | None:
-        """int[54]: copies of each type that the opponent holds; None if that is not known."""
+        """int[54]: copies of each type that the opponent holds; None if unknown."""
         return None if self.state is None else cards.count_types(self.state.hands[1 - self.player])
 
     def notation(self, *, with_cards: bool) -> str | None:
-        """Write the action, with the cards that the opponent drew if wanted and known; None at the start."""
+        """Return the action as text, optionally with the opponent's drawn cards if known; None at the start."""
         if self.seen is None:
             return None
         if self.step is not None:
@@ -77,13 +77,13 @@ class TrackedTurn:
 
 @dataclass(frozen=True)
 class BeliefTurn(TrackedTurn):
-    """A turn with the diagnostics of the update that led to it.
+    """A turn with the diagnostics of its update.
 
     Attributes:
-        ess: effective sample size that the turn left, before resampling.
-        uniform_log_score: of the uniform belief, nats; None as `log_score`.
-        log_evidence: log probability of what the observer saw, nats; None at the start.
-        begun_anew: why the belief was begun again from the position alone; empty if it was not.
+        ess: Effective sample size after the turn, before resampling.
+        uniform_log_score: Score of the uniform belief, nats; None as `log_score`.
+        log_evidence: Log probability of the new observation, nats; None at the start.
+        begun_anew: Reason why the belief restarted from the position alone; empty if it did not.
     """
 
     ess: float
@@ -92,7 +92,7 @@ class BeliefTurn(TrackedTurn):
     begun_anew: str
 
     def to_json(self, *, with_truth: bool) -> dict[str, Any]:
-        """Return all of it by name. Card types that the deck does not hold are left out."""
+        """Return all fields by name, without card types that the deck lacks."""
         seen, belief = self.observation, self.belief
         types = np.flatnonzero(seen.rules.deck).tolist()
         record: dict[str, Any] = {
@@ -132,8 +132,11 @@ class BeliefTurn(TrackedTurn):
 
 
 class Summary(NamedTuple):
-    """A whole game: mean log scores of the `scored` turns, after the start, at which the opponent holds a card, and the numbers
-    of the turns with the smallest ESS and of those begun again."""
+    """Summary of a whole game.
+
+    Mean log scores of the `scored` turns (after the start, with a card in the opponent's hand), and the numbers of the
+    turns with the smallest ESS and of those whose belief restarted.
+    """
 
     scored: int
     log_score: float | None
@@ -154,7 +157,7 @@ def seen_by(game: Replay | SeenGame, player: int) -> SeenGame:
 
 
 def row_of(game: Replay | SeenGame, seen: SeenGame, index: int, looked: Look, *, number: int) -> dict[str, Any]:
-    """Return the fields of a `TrackedTurn` by name: position `index` of a game, and what the observer can know there."""
+    """Return the fields of a `TrackedTurn` by name: position `index` of a game, and the observer's knowledge there."""
     whole = game if isinstance(game, Replay) else None
     state = None if whole is None else whole.states[index]
     return {
@@ -170,15 +173,15 @@ def row_of(game: Replay | SeenGame, seen: SeenGame, index: int, looked: Look, *,
 
 
 def _score(count_probs: np.ndarray, state: State | None, player: int) -> float | None:
-    """Score a belief by the true hand, where that is known."""
+    """Score a belief by the true hand, if known."""
     return None if state is None else summary.log_score(count_probs, cards.count_types(state.hands[1 - player]))
 
 
 def track_turns(game: Replay | SeenGame, player: int, key: Array, updater: Updater) -> Iterator[BeliefTurn]:
-    """Track a game as `player` sees it, beginning with the start; `key` is consumed.
+    """Track a game from the start, from the observations of `player`; `key` is consumed.
 
-    A record of that player's view alone has no truth, and begins at its last count. A position from the midst of a game
-    may look dealt, and is not: a particle filter then begins with the uniform prior.
+    A record of that player's view alone has no truth, and begins at its last count. A position in the midst of a game may
+    look like a fresh deal; a particle filter then starts from the uniform prior.
     """
     seen = seen_by(game, player)
     views = seen.observations

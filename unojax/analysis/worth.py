@@ -1,4 +1,4 @@
-"""Worth of a card in the first hand: linear regression of the result on what was dealt. NumPy on the host."""
+"""Worth of a card in the first hand: linear regression of the result on the deal. NumPy on the host."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Worth:
     """Worth of one card of each rank, compared with the average number card.
 
     Attributes:
-        own: float[15] by rank, the change of the player's expected points (1 for a win, 1/2 for a drawn game) when a card of
-            that rank is dealt in place of a random number card of the same hand size.
-        opponent: float[15] the same for a card dealt to the opponent.
-        covariance: float[30, 30] of the errors of both, one after the other.
+        own: float[15], by rank. Change of the player's expected points (1 for a win, 1/2 for a draw) if a card of that rank
+            replaces a random number card in a hand of equal size.
+        opponent: float[15]. The same for a card dealt to the opponent.
+        covariance: float[30, 30]. Covariance of the errors, `own` then `opponent`.
 
-    What a deck lacks has a worth and errors of NaN.
+    Ranks that the deck lacks have NaN as worth and errors.
     """
 
     own: np.ndarray
@@ -28,30 +28,31 @@ class Worth:
     covariance: np.ndarray
 
     def estimate(self, rank: int, *, opponent: bool = False) -> Measure:
-        """Give the worth of a rank 0..14 with its error."""
+        """Return the worth of a rank 0..14 with its error."""
         values, place = (self.opponent, 15 + rank) if opponent else (self.own, rank)
         return Measure(float(values[rank]), float(np.sqrt(self.covariance[place, place])))
 
     def contrast(self, weights: np.ndarray) -> Measure:
-        """Give a weighted sum of the 30 worths, own ones first, with its error; `weights` float[30]."""
+        """Return a weighted sum of the 30 worths, own ones first, with its error; `weights` float[30]."""
         used = np.flatnonzero(weights)
         values, weights = np.concatenate([self.own, self.opponent])[used], weights[used]
         return Measure(float(weights @ values), float(np.sqrt(weights @ self.covariance[np.ix_(used, used)] @ weights)))
 
 
 def card_worth(hands: np.ndarray, points: np.ndarray) -> Worth:
-    """Regress the points by ordinary least squares on how many cards of each rank either player was dealt.
+    """Regress the points by ordinary least squares on the number of cards of each rank in either dealt hand.
 
-    Deals are random, so the coefficients are average effects of dealing one card instead of another. As all hands have the same
-    size, only differences between ranks are defined; they are taken from the number cards 0-9, weighted by their frequency in
-    the deals. Errors are those of White (1980), which assume neither equal variances nor that the linear model is true.
+    Deals are random, so the coefficients are average effects of dealing one card instead of another. All hands have the
+    same size, so only differences between ranks are defined. The reference is the number cards 0-9, weighted by their
+    frequency in the deals. Errors are those of White (1980), which assume neither equal variances nor a true linear model.
 
     Args:
-        hands: int[G, 2, 54] as in `Deals`, hands of the player and of the opponent.
-        points: float[G] of the player, in [0, 1].
+        hands: int[G, 2, 54]. Hands of the player and of the opponent, as in `Deals`.
+        points: float[G]. Points of the player, in [0, 1].
 
     Raises:
-        ValueError: shapes don't fit, or hand sizes differ, or a rank was dealt to one of the players only, or no number card was.
+        ValueError: If shapes do not match, hand sizes differ, a rank was dealt to only one of the players, or no number card
+            was dealt.
     """
     hands, points = np.asarray(hands), np.asarray(points, np.float64)
     if hands.ndim != 3 or hands.shape[1:] != (2, cards.NUM_TYPES) or points.shape != hands.shape[:1]:
@@ -67,8 +68,8 @@ def card_worth(hands: np.ndarray, points: np.ndarray) -> Worth:
     if not in_deck[:10].any():
         raise ValueError("worths are differences from the number cards, and none was dealt")
 
-    # A hand's counts add up to its size, so the constant is one of the directions they span. Leaving a rank of each hand out
-    # makes the coefficients differences from it; `center` then refers them to the number cards.
+    # A hand's counts sum to its size, so the constant is in their span. Leaving a rank of each hand out makes the coefficients
+    # differences from it; `center` then refers them to the number cards.
     ranks = np.flatnonzero(in_deck)
     kept = np.r_[ranks[1:], 15 + ranks[1:]]
     counts = (hands @ _IS_RANK).reshape(-1, 30)

@@ -1,4 +1,4 @@
-"""Where a strategy loses: what each of its choices costs, and what one look ahead would make of it."""
+"""Errors of a strategy: the cost of each choice, and the strategy after one step of look-ahead."""
 
 from __future__ import annotations
 
@@ -8,31 +8,30 @@ from unojax.solve.strategies import Strategies
 from unojax.solve.treeplex import Tree, check_player
 
 _SAME = 1e-12
-"""Values that differ by no more are equal."""
+"""Tolerance within which values count as equal."""
 
 
 def mistakes(tree: Tree, player: int, strategy: np.ndarray, opponent: np.ndarray) -> np.ndarray:
-    """Compute what each choice of a strategy costs against an opponent, were all later ones the best.
+    """Compute the cost of each choice of a strategy against an opponent, if all later choices were best.
 
     At information state I with the player's own realisation x(I) that is
 
         x(I) (max_a q(I, a) - sum_a strategy(I, a) q(I, a)),
 
-    with q the counterfactual values of the best response to `opponent`. All of them together are what the strategy earns less
-    than the best response (the performance difference lemma of Kakade and Langford 2002, with a tree's visits in place of a
-    chain's).
+    with q the counterfactual values of the best response to `opponent`. The costs sum to the strategy's loss against the
+    best response (the performance difference lemma of Kakade and Langford 2002, with a tree's visits instead of a chain's).
 
     Args:
-        tree: the game.
-        player: whose choices they are.
-        strategy: of that player, float64[S].
-        opponent: strategy of the other player.
+        tree: The game.
+        player: Player whose choices are evaluated.
+        strategy: Strategy of that player, float64[S].
+        opponent: Strategy of the other player.
 
     Returns:
-        float64[I] in mean return a game, not negative.
+        float64[I], in mean return per game, non-negative.
 
     Raises:
-        ValueError: there is no such player, or a strategy is not one of this tree.
+        ValueError: If there is no such player, or a strategy does not fit this tree.
     """
     treeplex = tree.players[check_player(player)]
     other = tree.players[1 - player]
@@ -46,18 +45,18 @@ def mistakes(tree: Tree, player: int, strategy: np.ndarray, opponent: np.ndarray
 
 
 def improve(tree: Tree, strategies: Strategies, against: Strategies | None = None) -> Strategies:
-    """Take the best action at each information state, were all later ones those of `strategies`: policy improvement.
+    """Take the best action at each information state, if all later ones follow `strategies`: policy improvement.
 
-    That is what flat Monte Carlo with the exact belief and no end of rollouts comes to: the belief and the opponent of the
-    rollouts are `against`, the player's own policy in them is that of `strategies`, kept where nothing is better.
+    This is the limit of flat Monte Carlo with the exact belief and infinitely many rollouts. The opponent of belief and
+    rollouts is `against`, and the player's own rollout policy is from `strategies`. Ties keep the player's own policy.
 
     Args:
-        tree: the game.
-        strategies: of both players.
-        against: what each player takes the other one to follow; None: `strategies`.
+        tree: The game.
+        strategies: Strategies of both players.
+        against: Each player's model of the other's strategy. None: `strategies`.
 
     Raises:
-        ValueError: a strategy is not one of this tree.
+        ValueError: If a strategy does not fit this tree.
     """
     first, second = (_improve(tree, player, strategies[player], (against or strategies)[1 - player]) for player in (0, 1))
     return first, second

@@ -1,15 +1,15 @@
 """Counterfactual regret minimisation in sequence form.
 
-One update of a player is a product of the payoff matrix with the other player's plan, a pass over the player's treeplex from the
-bottom up for counterfactual values, regret matching at all information states at once, and a pass down for the new plan. Averages
-are taken of plans, in which they are linear.
+One update of a player has four steps: a product of the payoff matrix with the other player's plan, a bottom-up pass over
+the player's treeplex for counterfactual values, regret matching at all information states, and a top-down pass for the new
+plan. Plans are averaged, because they are linear.
 
-    cfr     Zinkevich, Johanson, Bowling and Piccione (2007); both players in turn; plain average
-    cfr+    Tammelin (2014): regrets are cut off at 0 after each update; the plan of iteration t has weight t
+    cfr     Zinkevich, Johanson, Bowling and Piccione (2007); alternating updates; plain average
+    cfr+    Tammelin (2014): regrets are clipped at 0 after each update; the plan of iteration t has weight t
     dcfr    Brown and Sandholm (2019): after iteration t positive regrets are multiplied by t^1.5 / (t^1.5 + 1), negative ones by
             1/2, and the sum of plans by (t / (t + 1))^2
 
-Players take turns: the second meets what the first has become in the same iteration.
+Updates alternate: the second player responds to the first player's new plan of the same iteration.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from unojax.solve.updates import ROUNDING, Variant
 
 @dataclass(frozen=True, eq=False)
 class CFRState:
-    """Where a run stands; `cfr(..., state=)` goes on from it, to the same numbers as in one run.
+    """State of a run. `cfr(..., state=)` continues from it, with the same numbers as in one run.
 
     Attributes:
-        variant: of CFR.
-        iteration: iterations done.
-        regrets: float64[S] of each player, cumulative; of the empty sequence 0.
+        variant: Variant of CFR.
+        iteration: Iterations done.
+        regrets: float64[S] of each player, cumulative; 0 for the empty sequence.
         plans: float64[S] of each player, weighted sum of its plans so far.
     """
 
@@ -57,7 +57,7 @@ class CFRState:
 
 @dataclass(frozen=True)
 class Progress:
-    """Exploitability of the average strategies after so many iterations."""
+    """Exploitability of the average strategies after an iteration."""
 
     iteration: int
     exploitability: float
@@ -65,14 +65,15 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """What came of a run.
+    """Result of a run.
 
     Attributes:
-        strategies: average strategies, that approach an equilibrium.
-        value: expected return of player 0 between them.
-        exploitability: of them (see `strategies.exploitability`); the value of the game is within twice as much of `value`.
-        history: the exploitabilities measured in this run.
-        state: to go on from.
+        strategies: Average strategies, which approach an equilibrium.
+        value: Expected return of player 0 between them.
+        exploitability: Exploitability of `strategies` (see `strategies.exploitability`). The value of the game is within twice
+            this distance of `value`.
+        history: Exploitabilities measured in this run.
+        state: State from which a run can continue.
     """
 
     strategies: Strategies
@@ -101,16 +102,16 @@ def cfr(
     """Approach an equilibrium.
 
     Args:
-        tree: the game.
-        iterations: of this run at most, each an update of both players.
-        variant: see the module.
-        tolerance: stop when the exploitability is no more than this; None: never.
-        check_every: iterations between measurements of the exploitability, each about as long as an iteration.
-        on_progress: called with each measurement.
-        state: of an earlier run on the same tree, to go on from.
+        tree: The game.
+        iterations: Maximum iterations of this run, each an update of both players.
+        variant: See the module.
+        tolerance: Exploitability at which to stop. None: never.
+        check_every: Iterations between measurements of the exploitability, each about as long as an iteration.
+        on_progress: Called with each measurement.
+        state: State of an earlier run on the same tree, to continue.
 
     Raises:
-        ValueError: an argument is out of its range, or the state is of another variant or tree.
+        ValueError: If an argument is out of range, or the state is of another variant or tree.
     """
     for name, number, low in (("iterations", iterations, 0), ("check_every", check_every, 1)):
         if not (is_int(number) and number >= low):

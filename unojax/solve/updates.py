@@ -1,7 +1,7 @@
 """Iterations of counterfactual regret minimisation as one compiled program, in double precision on the CPU.
 
-An information state's sequences lie side by side, and so do a sequence's information states: all sums are over neighbours, one
-after another. So numbers do not depend on how many iterations are done in one go.
+An information state's sequences are contiguous, and so are a sequence's information states. All sums are over neighbours,
+in sequence, so results do not depend on the number of iterations per call.
 """
 
 from __future__ import annotations
