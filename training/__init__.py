@@ -1,1 +1,1 @@
-"""Programs that fit the numbers of policies and networks."""
+"""Programs that fit the parameters of policies and networks."""

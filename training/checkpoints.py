@@ -1,4 +1,4 @@
-"""Checkpoints of a run, written by Orbax whole or not at all."""
+"""Checkpoints of a run, written atomically by Orbax."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Resumed(NamedTuple):
     """Contents of a checkpoint.
 
     Attributes:
-        state: on the host.
-        best: score so far, of networks judged as they are now; -1 if there is none.
-        num_devices: that it was written on; None: not known.
-        damaged: later checkpoints that could not be read, and why.
+        state: State on the host.
+        best: Best score so far under the current evaluation; -1 if there is none.
+        num_devices: Number of devices of the run that wrote it; None: unknown.
+        damaged: Later checkpoints that could not be read, with reasons.
     """
 
     state: Any
@@ -44,8 +44,8 @@ class Checkpoints:
     """Checkpoints in a run's folder. In a run of several processes the first one writes, and all read.
 
     Args:
-        run: the folder.
-        networks: digests of the networks that the run plays against, as the run has read them.
+        run: Folder of the run.
+        networks: Digests of the run's opponent networks.
     """
 
     def __init__(self, run: Path, networks: Mapping[str, str] = MappingProxyType({})):
@@ -54,7 +54,7 @@ class Checkpoints:
         alone = ocp.options.MultiprocessingOptions(primary_host=me, active_processes={me}, barrier_sync_key_prefix=f"process{me}")
         options = ocp.CheckpointManagerOptions(
             max_to_keep=_KEPT,
-            # A folder is made only once it is known that a run begins there (`training.loop`), by each of several processes.
+            # Each process creates the folder only after `training.loop` has confirmed that a run begins there.
             create=False,
             multiprocessing_options=alone,
             enable_async_checkpointing=False,
@@ -78,17 +78,16 @@ class Checkpoints:
         self._manager.save(int(state.iteration), args=items)
 
     def newest(self) -> int | None:
-        """Find the iteration of the newest checkpoint."""
+        """Return the iteration of the newest checkpoint."""
         return self._manager.latest_step()
 
     def load(self, config: RunConfig) -> Resumed:
         """Read the newest checkpoint, or if it is damaged the one before.
 
-        A damaged one is set aside, in a folder "damaged" of the run, since its iteration will be written anew.
+        A damaged one is moved to the run's folder "damaged", because its iteration will be written again.
 
         Raises:
-            ValueError: there is none, or it is of a run with another configuration, against other networks, or under another
-                version of the rules.
+            ValueError: If there is none, or its configuration, opponent networks or rules version differ.
         """
         damaged = []
         for step in sorted(self._manager.all_steps(), reverse=True):
@@ -126,7 +125,7 @@ class Checkpoints:
         target = jax.eval_shape(lambda: with_plain_key(config.fresh()))
         target = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), target)
         restored = self._read(step, state=ocp.args.StandardRestore(target))
-        # A score against others, or in fewer games, is no measure for those to come.
+        # A score against other opponents, or in fewer games, is not comparable with later scores.
         best = about["best"] if _judged(config) == _judged(saved) else -1.0
         return Resumed(with_key(jax.tree.map(jnp.asarray, restored)), best, about.get("devices"))
 
@@ -134,7 +133,7 @@ class Checkpoints:
         (name,) = item
         try:
             return self._manager.restore(step, args=ocp.args.Composite(**item))[name]
-        # What Orbax raises depends on which of its files is damaged, and how.
+        # The exception of Orbax depends on which of its files is damaged, and how.
         except Exception as error:
             raise _DamagedError(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
 
@@ -146,17 +145,17 @@ class Checkpoints:
         self._manager.reload()
 
     def close(self) -> None:
-        """Wait for what is being written."""
+        """Wait for pending writes."""
         self._manager.close()
 
 
 def _judged(config: RunConfig) -> dict[str, Any]:
-    """Tell how networks are judged on the way."""
+    """Return the settings of evaluations during a run."""
     return to_dict(config.evaluation) | {"every": 0, "final_games": 0}
 
 
 def _check_same(config: RunConfig, saved: RunConfig) -> None:
-    # Where a run lies, and when it is looked at, is no part of it.
+    # The run's location and the frequency of evaluations do not matter.
     free = {"run": "", "evaluation": {}, "checkpoint_every": 0}
     new, old = (to_dict(c) | free for c in (config, saved))
     if new != old:

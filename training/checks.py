@@ -1,4 +1,4 @@
-"""Checks that options have in common."""
+"""Checks shared by options."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ def check_options(options: object, table: str, names: str, holds: Callable[[floa
     """Check some numbers of a configuration.
 
     Args:
-        options: has them.
-        table: its name with a dot, as on the command line; or nothing.
-        names: of the numbers, separated by spaces.
-        holds: whether a finite number will do; no other does.
-        demand: in words, "must be at least 1".
+        options: Object with the numbers.
+        table: Its name with a dot, as on the command line, or "".
+        names: Names of the numbers, separated by spaces.
+        holds: Whether a finite number is valid; others never are.
+        demand: Requirement in words, "must be at least 1".
 
     Raises:
-        ValueError: one will not.
+        ValueError: If a number is invalid.
     """
     for name in names.split():
         value = getattr(options, name)
-        # Not `math.isfinite`, for which an integer may be too large.
+        # Not `math.isfinite`, which fails on very large integers.
         if not -math.inf < value < math.inf:
             raise ValueError(f"{table}{name} must be a finite number, got {value}")
         if not holds(value):
@@ -29,15 +29,15 @@ def check_options(options: object, table: str, names: str, holds: Callable[[floa
 
 
 def is_positive(number: float) -> bool:
-    """Tell whether a number is at least 1."""
+    """Return whether a number is at least 1."""
     return number >= 1
 
 
 def is_share(number: float) -> bool:
-    """Tell whether a number is in [0, 1]."""
+    """Return whether a number is in [0, 1]."""
     return 0 <= number <= 1
 
 
 def is_not_negative(number: float) -> bool:
-    """Tell whether a number is at least 0."""
+    """Return whether a number is at least 0."""
     return number >= 0

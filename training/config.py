@@ -34,13 +34,13 @@ _R = TypeVar("_R", bound="RunConfig")
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Matches in the arena that judge the network, without search.
+    """Evaluations of the network in the arena, without search.
 
     Attributes:
-        every: iterations between two evaluations.
-        games: against each opponent, on the same deals every time.
-        final_games: after the last iteration.
-        opponents: specs of agents. The best network is the one with the highest mean win rate.
+        every: Iterations between two evaluations.
+        games: Games against each opponent, on the same deals every time.
+        final_games: Games against each opponent after the last iteration.
+        opponents: Specs of agents. The best network is the one with the highest mean win rate.
     """
 
     every: int = 16
@@ -55,16 +55,16 @@ class Evaluation:
 
 
 class RunState(Protocol):
-    """State of a run between iterations, a named tuple; all that a checkpoint holds."""
+    """State of a run between iterations, a named tuple; the whole content of a checkpoint."""
 
     @property
     def key(self) -> Array:
-        """Of everything random."""
+        """Source of all randomness."""
         ...
 
     @property
     def iteration(self) -> Array:
-        """int32[] iterations done."""
+        """int32[]: iterations done."""
         ...
 
     def _replace(self, *, key: Array) -> Self:
@@ -76,7 +76,7 @@ _S = TypeVar("_S", bound=RunState)
 
 
 def with_plain_key(state: _S) -> _S:
-    """Replace a state's key by the numbers in it, which can be saved, and put on the devices of other processes."""
+    """Replace a state's key by its numbers, which can be saved and sent to the devices of other processes."""
     return state._replace(key=jax.random.key_data(state.key))
 
 
@@ -87,20 +87,20 @@ def with_key(state: _S) -> _S:
 
 @dataclass(frozen=True)
 class RunConfig(ABC):
-    """Options of a run of any kind, and what `training.loop` needs of it.
+    """Options of a run of any kind, and its interface for `training.loop`.
 
     Attributes:
-        run: folder of the run: checkpoints, metrics.jsonl, TensorBoard's files, the networks.
-        seed: of everything random.
-        iterations: each plays games and learns from them.
-        checkpoint_every: iterations between two checkpoints.
-        evaluation: see there.
+        run: Folder of the run: checkpoints, metrics.jsonl, TensorBoard's files, the networks.
+        seed: Seed of all randomness.
+        iterations: Number of iterations. Each plays games and learns from them.
+        checkpoint_every: Iterations between two checkpoints.
+        evaluation: See `Evaluation`.
     """
 
     command: ClassVar[str]
-    """The module that is run."""
+    """Module that is run."""
     about: ClassVar[str]
-    """What it does, for its help."""
+    """Description for its help."""
 
     run: Path = Path("runs/new")
     seed: int = 0
@@ -115,20 +115,20 @@ class RunConfig(ABC):
     @property
     @abstractmethod
     def share(self) -> int:
-        """Games of one update, or groups of them that stay together, which the devices divide among them."""
+        """Games of one update, or indivisible groups of them, which the devices share."""
 
     @property
     @abstractmethod
     def game_rules(self) -> Rules:
-        """Rules of the games that are learned from."""
+        """Rules of the training games."""
 
     def check(self) -> None:
-        """Check what a run must not find out hours later: that all options make sense, and that opponents know the rules.
+        """Check all options at the start of a run, including that opponents support the rules.
 
         Opponents may load networks, so the devices must have been chosen.
 
         Raises:
-            ValueError: an option is for nothing, a spec makes no agent, or a network can't play these rules.
+            ValueError: If an option has no effect, a spec is invalid, or a network can't play these rules.
         """
         for spec in self.evaluation.opponents:
             parse_agent(spec, rules=self.game_rules)
@@ -136,56 +136,57 @@ class RunConfig(ABC):
     @property
     @abstractmethod
     def judged_by(self) -> str:
-        """What the network plays in evaluations, in a few words."""
+        """Short description of how the network plays in evaluations."""
 
     @abstractmethod
     def fresh(self) -> Any:
-        """Make a state of random parameters, a `RunState`."""
+        """Return a state of random parameters, a `RunState`."""
 
     def start(self) -> Any:
-        """Make the state before training, of the shape of `fresh`.
+        """Return the state before training, of the shape of `fresh`.
 
         Raises:
-            ValueError: it is to begin from a file that it can't begin from.
+            ValueError: If it can't begin from the given file.
         """
         return self.fresh()
 
     def digest_networks(self) -> dict[str, str]:
-        """Digest the networks that are played against, by their files: they stay as they are, in a run that is resumed too."""
+        """Return digests of the opponent networks' files, which must not change, also in a resumed run."""
         return {}
 
     @abstractmethod
     def make_iteration(self, mesh: Mesh) -> Callable[[Any], tuple[Any, Any]]:
-        """Build the device program of one iteration: state and metrics after a state.
+        """Build the device program of one iteration: the next state and metrics, given a state.
 
         Raises:
-            ValueError: the devices can't share the games equally.
+            ValueError: If the devices can't share the games equally.
         """
 
     @abstractmethod
     def network_of(self, state: Any) -> Network:
-        """Take the network that is judged and kept."""
+        """Return the network that is evaluated and saved."""
 
     @abstractmethod
     def agent_of(self, network: Network) -> Agent:
-        """Make the player that the network is judged by."""
+        """Return the agent that evaluations play."""
 
     @abstractmethod
     def summarize(self, metrics: Any, seconds: float) -> dict[str, float]:
-        """Sum up an iteration's metrics, by name, "loss/win", "states per second" and "games per second" among them."""
+        """Summarize an iteration's metrics by name, such as "loss/win", "states per second" and "games per second"."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """Options of this process. The result is the same but for the order of sums, which differs with the number of devices.
+    """Options of this process. Results do not depend on them, except for the order of sums, which differs with the number
+    of devices.
 
     Attributes:
-        resume: go on with the run in the folder, from its newest checkpoint, as if it had never stopped.
-        devices: CPU devices to divide the games among; 0: as many as there are cores for and as can share the games of an
-            update equally. Ignored where there is a GPU.
-        distributed: this is one of several processes: HOST:PORT of the first one, how many there are, and the number of this one
-            from 0, for example "node1:4321,2,0"; or "auto" where JAX finds out by itself (Slurm, Kubernetes, TPU pods).
-        quiet: no progress bar.
+        resume: Continue the run in the folder from its newest checkpoint, as if it had never stopped.
+        devices: CPU devices that share the games. 0: the largest number with a core each that can share the games of an update
+            equally. Ignored with a GPU.
+        distributed: Part of a run of several processes: HOST:PORT of the first one, their number, and the number of this one
+            from 0, for example "node1:4321,2,0"; or "auto" if JAX detects these (Slurm, Kubernetes, TPU pods).
+        quiet: No progress bar.
     """
 
     resume: bool = False
@@ -198,32 +199,32 @@ class Launch:
             raise ValueError(f"devices must be 0 or a number of devices, got {self.devices}")
 
     def num_cpu_devices(self, share: int) -> int:
-        """Choose as told, or the largest number for which there are cores and with which all processes divide `share` equally."""
+        """Return the given number, or the largest one with enough cores by which all processes divide `share` equally."""
         processes = self.process().get("num_processes", 1)
         return self.devices or next((n for n in range(available_cores(), 1, -1) if share % (n * processes) == 0), 1)
 
     def process(self) -> dict[str, Any]:
-        """Make the arguments of `jax.distributed.initialize`.
+        """Return the arguments of `jax.distributed.initialize`.
 
         Raises:
-            ValueError: the text is not of the form that is asked for.
+            ValueError: If the text has another form.
         """
         return {} if self.distributed is None else read_distributed(self.distributed)
 
 
 def parse(args: Sequence[str] | None, default: _R) -> tuple[_R, Launch]:
-    """Read the options of a command line; of `sys.argv` if `args` is None. A run that is resumed has those it began with.
+    """Read the options of a command line, or of `sys.argv` if `args` is None. A resumed run keeps its original options.
 
     Args:
-        args: the command line.
-        default: the options where nothing is said, and their kind.
+        args: Command line.
+        default: Default options, which also determine the kind of run.
 
     Raises:
-        ValueError: a value is out of range, or the file has unknown keys.
+        ValueError: If a value is out of range, or the file has unknown keys.
     """
     kind = type(default)
     settings = default
-    # The file is read first of all: an option may make sense only together with what it says.
+    # The file is read first, because an option may be valid only in combination with it.
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     finder.add_argument("--config", type=Path)
     finder.add_argument("--run", type=Path, default=settings.run)
@@ -251,7 +252,7 @@ def read_file(path: Path) -> dict[str, Any]:
     """Read a TOML file as nested dicts.
 
     Raises:
-        ValueError: it can't be read.
+        ValueError: If it can't be read.
     """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
@@ -260,7 +261,7 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """Turn a configuration into nested dicts of what JSON can hold; None is left out."""
+    """Convert a configuration to nested dicts of JSON values; None is omitted."""
     plain = {}
     for name, value in ((f.name, getattr(config, f.name)) for f in dataclasses.fields(config)):
         if dataclasses.is_dataclass(value):
@@ -271,10 +272,10 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def from_dict(cls: type[_T], values: dict[str, Any], where: str, base: _T | None = None) -> _T:
-    """Make the configuration that nested dicts describe; what is left out is as in `base`, or has its default.
+    """Return the configuration in nested dicts; missing values are from `base`, or defaults.
 
     Raises:
-        ValueError: there is an unknown key, or a value of the wrong type.
+        ValueError: If a key is unknown, or a value has the wrong type.
     """
     base = cls() if base is None else base
     of_class = get_type_hints(cls)
@@ -306,7 +307,7 @@ def _read(value: Any, kind: Any, where: str) -> Any:
             return value
         wanted = f"one of {', '.join(options)}"
     elif type(None) in options:
-        # A file has no word for None: what is left out is None.
+        # TOML has no None: a missing value is None.
         return _read(value, options[0], where)
     elif kind is Path and isinstance(value, str):
         return Path(value)

@@ -1,4 +1,4 @@
-"""Matches of a network against others in the arena, without search."""
+"""Evaluation matches of a network in the arena, without search."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Standing(NamedTuple):
     score: Score
 
     def to_dict(self) -> dict[str, Any]:
-        """Describe it for a file: mean result (a win 1, a drawn game 0.5), its 95 % interval, number of games."""
+        """Return a dict for a file: mean result (a win 1, a draw 0.5), its 95% interval, number of games."""
         score = self.score
         return {
             "opponent": self.opponent,
@@ -50,7 +50,7 @@ def mean_score(standings: list[Standing]) -> float:
 
 
 def table_of(standings: list[Standing], title: str, judged_by: str) -> Table:
-    """Lay out a table for a terminal, of what was judged by what (`RunConfig.judged_by`)."""
+    """Return a table for a terminal; its title includes `RunConfig.judged_by`."""
     table = Table(title=title, title_justify="left")
     table.add_column(f"{judged_by}, against")
     for heading in ("win rate", "95 % interval", "games"):

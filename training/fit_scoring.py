@@ -52,9 +52,9 @@ from unojax.view import view_of
 _RULES: Final = Rules()
 _LANES: Final = 2048
 _BATCH: Final = 4096
-"""Games played and positions looked at in one call."""
+"""Games played and positions evaluated per call."""
 _TEMPERATURES: Final = (0.06, 0.03, 0.015)
-"""Temperatures of the softmax of the points, in returns: two good plays differ by some 0.05."""
+"""Temperatures of the softmax of the points, in returns: two good plays differ by about 0.05."""
 
 
 @dataclass(frozen=True)
@@ -97,13 +97,13 @@ _NAMES = {"linear": WEIGHT_NAMES, "lookahead": HeuristicWeights._fields, "heuris
 
 
 def make_policy(kind: str, weights: np.ndarray) -> Scorer:
-    """Make the scoring policy with these weights; that of the heuristic value looks one step ahead by it."""
+    """Return the scoring policy with these weights; for the heuristic value, a policy that looks one step ahead."""
     values = tuple(weights.tolist())
     return LinearPolicy(values) if kind == "linear" else LookaheadPolicy(values)
 
 
 def win_rate(seed: int, policy: Policy, opponent: Policy, games: int) -> float:
-    """Measure the win rate of a policy over both seats, a drawn game counting half."""
+    """Return the win rate of a policy over both seats; a draw counts as half."""
     key = jax.random.key(seed)
     first = simulate(key, games, (policy, opponent)).winner
     second = simulate(key, games, (opponent, policy)).winner
@@ -113,7 +113,7 @@ def win_rate(seed: int, policy: Policy, opponent: Policy, games: int) -> float:
 
 @partial(jax.jit, static_argnames=("policy", "max_steps"))
 def play(numbers: list[Array], keys: Array, *, policy: Skeleton, max_steps: int) -> tuple[State, Array]:
-    """Play games of a policy against itself: the positions, [G, T], and their legal masks, bool[G, T, 61]."""
+    """Play games of a policy against itself: positions, [G, T], and their legal masks, bool[G, T, 61]."""
     player = static.join(numbers, policy)
     states = jax.vmap(lambda key: play_game(key, (player, player), num_steps=max_steps).states)(keys)
     states = jax.tree.map(lambda x: x[:, :-1], states)
@@ -121,7 +121,7 @@ def play(numbers: list[Array], keys: Array, *, policy: Skeleton, max_steps: int)
 
 
 def pick_decisions(rng: np.random.Generator, states: State, legal: np.ndarray, most: int) -> tuple[State, np.ndarray]:
-    """Pick up to so many random decisions with a choice from each game."""
+    """Return random decisions with a choice from each game, at most the given number."""
     has_choice = (legal[..., :-1].sum(-1) > 1) & ~np.asarray(states.terminated)
     rank = np.where(has_choice, rng.random(has_choice.shape), 2.0)
     at = np.argsort(rank, axis=1)[:, :most]
@@ -131,11 +131,11 @@ def pick_decisions(rng: np.random.Generator, states: State, legal: np.ndarray, m
 
 
 class Comparisons(NamedTuple):
-    """Returns of A legal plays of P decisions, those of a decision side by side.
+    """Returns of A legal plays of P decisions; the plays of a decision are contiguous.
 
     Attributes:
-        position: int[A] the decision.
-        features: float32[A, F]: what the weights multiply.
+        position: int32[A]. Index of the decision.
+        features: float32[A, F]. Features, which the weights multiply.
         returns: float32[A].
     """
 
@@ -153,9 +153,9 @@ class Comparisons(NamedTuple):
 def compare_plays(
     numbers: list[Array], states: State, legal: Array, seeds: tuple[Array, Array], *, policy: Skeleton, num_samples: int
 ) -> tuple[Array, Array]:
-    """Compute features float32[B, 60, F] and returns float32[B, 60] of all plays at B positions; meaningless for illegal ones.
+    """Compute features float32[B, 60, F] and returns float32[B, 60] of all plays at B positions; undefined for illegal plays.
 
-    `policy` is who plays, and whose features they are; or two, one for each.
+    `policy` plays and supplies the features; a pair gives one policy for each.
     """
     players = static.join(numbers, policy)
     tables = jax.tree.map(lambda x: jnp.repeat(x, num_samples, axis=0), jax.vmap(game.to_table)(states))
@@ -174,7 +174,7 @@ def compare_plays(
 
 
 def gather(config: Config, rng: np.random.Generator, policy: Scorer, scorer: Scorer) -> Comparisons:
-    """Compare plays at decisions of games of a policy against itself, by the features of a scorer."""
+    """Compare plays at decisions of a policy's games against itself, by the features of a scorer."""
     parts, found = [], 0
     numbers, skeleton = static.split((policy, scorer))
     for _ in range(0, config.games, _BATCH):
@@ -209,7 +209,7 @@ def _least_squares(features: Array, returns: Array) -> Array:
 
 
 def best_choices(compared: Comparisons) -> np.ndarray:
-    """Find the weights whose choices return most, from those of least squares on."""
+    """Return the weights whose choices have the highest return, starting from least squares."""
     compared = compared.centred()
     scale = compared.features.std(0) + 1e-6
     features, returns = jnp.asarray(compared.features / scale), jnp.asarray(compared.returns)
@@ -235,7 +235,7 @@ def best_choices(compared: Comparisons) -> np.ndarray:
 
 
 def best_odds(compared: Comparisons) -> np.ndarray:
-    """Find the weights of which twice the sum is closest to the log odds of winning, by cross-entropy."""
+    """Return the weights for which twice the sum best fits the log odds of winning, by cross-entropy."""
     features, wins = jnp.asarray(compared.features), jnp.asarray((1 + compared.returns) / 2)
 
     @jax.jit
@@ -251,12 +251,12 @@ def best_odds(compared: Comparisons) -> np.ndarray:
 
 
 def iterate_policy(config: Config, rng: np.random.Generator, console: Console) -> tuple[Scorer, list[dict[str, float]]]:
-    """Iterate the policy; returns the last one, and what each of them won."""
+    """Iterate the policy; return the last one, and the win rate of each."""
     policy = make_policy(config.policy, np.zeros(len(_NAMES[config.policy])))
     history = []
     for iteration in range(config.iterations):
         weights = best_choices(gather(config, rng, policy, policy))
-        # The scale is free; three digits are more than the fit knows.
+        # The scale is arbitrary, and three digits exceed the precision of the fit.
         policy = make_policy(config.policy, np.round(weights / np.abs(weights).max(), 3))
         history.append(_rates(policy, config.seed, 20_000))
         console.print(f"iteration {iteration + 1}: {history[-1]}", soft_wrap=True)
@@ -286,7 +286,7 @@ def _fit(config: Config, console: Console) -> int:
         policy, history = iterate_policy(config, rng, console)
     for name, weight in zip(_NAMES[config.policy], policy.weights, strict=True):
         console.print(f"{weight:7.3f}  {name}", highlight=False)
-    # Deals that chose nothing.
+    # Deals that were not used in the fit.
     final = {name: win_rate(config.seed + 1, policy, other, 100_000) for name, other in POLICIES.items()}
     console.print(f"win rates over 200,000 games: {final}", soft_wrap=True)
     if config.json is not None:

@@ -1,7 +1,7 @@
-"""A run of training from its first iteration to its last, whatever is trained (`training.config.RunConfig`).
+"""A training run of any kind (`training.config.RunConfig`), from the first iteration to the last.
 
-The run's folder gets checkpoints, metrics, and two networks: best.safetensors by the evaluations on the way, and
-last.safetensors. A run that is killed and resumed ends with the same parameters as one that is not.
+The run's folder holds checkpoints, metrics, and two networks: best.safetensors by the evaluations during the run, and
+last.safetensors. A killed and resumed run ends with the same parameters as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _to_json = partial(json.dumps, allow_nan=False)
 
 
 def train(config: RunConfig, launch: Launch, console: Console) -> int:
-    """Train to the end, or to a Ctrl-C; returns the exit status.
+    """Train to the end, or to a Ctrl-C; return the exit status.
 
     Raises:
-        ValueError: the options do not fit each other, the devices, or the run that is in the folder; or there can't be one.
-        FloatingPointError: training has diverged.
+        ValueError: If the options conflict with each other, the devices or the run in the folder, or the folder can't hold a run.
+        FloatingPointError: If training diverges.
     """
     config.check()
     mesh = make_mesh()
@@ -57,7 +57,7 @@ def train(config: RunConfig, launch: Launch, console: Console) -> int:
     network = _on_host(config.network_of(state))
     kept = config.run / "best.safetensors"
     if is_first and best < 0 and kept.exists():
-        # Networks are judged otherwise from now on, or no checkpoint knows of this one yet.
+        # The evaluation has changed, or no checkpoint contains it yet.
         best = mean_score(evaluate(load_network(kept), config, config.evaluation.games))
     if is_first:
         console.print(
@@ -110,14 +110,14 @@ def train(config: RunConfig, launch: Launch, console: Console) -> int:
 
 
 def _agreed(asked: bool) -> bool:
-    """Tell all processes whether any was asked to stop, so that they leave after the same iteration."""
+    """Share among all processes whether any received a stop, so that they leave after the same iteration."""
     if jax.process_count() == 1:
         return asked
     return bool(multihost_utils.process_allgather(np.array(asked)).any())
 
 
 def _begin(config: RunConfig, launch: Launch, checkpoints: Checkpoints) -> Resumed:
-    """Start a run, or find where the one in the folder stopped."""
+    """Start a run, or load the state of the one in the folder."""
     if launch.resume:
         return checkpoints.load(config)
     if checkpoints.newest() is not None:
@@ -128,9 +128,9 @@ def _begin(config: RunConfig, launch: Launch, checkpoints: Checkpoints) -> Resum
 
 
 def _write_options(config: RunConfig, is_first: bool) -> None:
-    """Make the run's folder, for what is written later on, and write the options that it begins with."""
+    """Create the run's folder and write its initial options."""
     try:
-        # Every process goes through this, so that all of them stop where there can't be a folder.
+        # Every process runs this, so that all of them stop if the folder can't be created.
         (config.run / "checkpoints").mkdir(parents=True, exist_ok=True)
         if is_first:
             write_whole(config.run / "config.json", _to_json(to_dict(config), indent=2) + "\n")
@@ -139,10 +139,10 @@ def _write_options(config: RunConfig, is_first: bool) -> None:
 
 
 def _check_finite(values: dict[str, float], network: Network, iteration: int) -> None:
-    """Check that training goes on with numbers, which are the same for all processes: they stop together.
+    """Check that metrics and parameters are finite. They are equal in all processes, which therefore stop together.
 
     Raises:
-        FloatingPointError: a metric or a parameter is not finite.
+        FloatingPointError: If a metric or a parameter is not finite.
     """
     wrong = [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(network.params)):
@@ -155,7 +155,7 @@ def _check_finite(values: dict[str, float], network: Network, iteration: int) ->
 
 
 def _keep_best(config: RunConfig, network: Network, scores: list[Standing], best: float, iteration: int) -> float:
-    """Write the network if it is the best so far; returns the best score."""
+    """Write the network if it is the best so far; return the best score."""
     score = mean_score(scores)
     if score <= best:
         return best
@@ -164,7 +164,7 @@ def _keep_best(config: RunConfig, network: Network, scores: list[Standing], best
 
 
 def _finish(config: RunConfig, network: Network, best: float, console: Console) -> None:
-    # Kept at once, as judging it takes a while.
+    # Saved at once, because the evaluation takes a while.
     save_network(config.run / "last.safetensors", network, **_about(config, [], config.iterations))
     scores = evaluate(network, config, config.evaluation.final_games)
     save_network(config.run / "last.safetensors", network, **_about(config, scores, config.iterations))
@@ -183,7 +183,7 @@ def _about(config: RunConfig, scores: list[Standing], iteration: int) -> dict[st
 
 
 def on_mesh(state: Any, mesh: Mesh) -> Any:
-    """Put the state on every device of every process, where iterations leave it; after one elsewhere the next compiles anew."""
+    """Put the state on every device of every process, as iterations return it; otherwise the next iteration recompiles."""
     return with_key(jax.device_put(with_plain_key(state), NamedSharding(mesh, P())))
 
 
@@ -193,7 +193,7 @@ def _on_host(tree: Any) -> Any:
 
 
 def run_command(args: Sequence[str] | None, default: RunConfig) -> int:
-    """Run a training command; returns its exit status. The arguments are those of `training.config.parse`."""
+    """Run a training command and return its exit status. Arguments as in `training.config.parse`."""
     console = Console(stderr=True)
     build_small_loops_whole()
     try:
@@ -215,7 +215,7 @@ def run_command(args: Sequence[str] | None, default: RunConfig) -> int:
 
 
 def leave(status: int) -> NoReturn:
-    """Leave the process of a training command, at once where it was stopped and no other process waits for this one."""
+    """Exit a training command, at once if it was stopped and no other process waits for this one."""
     if status == EXIT_INTERRUPTED and not jax.distributed.is_initialized():
         leave_at_once(status)
     sys.exit(status)

@@ -1,4 +1,4 @@
-"""Metrics of a run while it goes on: a line of JSON for each iteration, and TensorBoard's files."""
+"""Metrics during a run: a line of JSON per iteration, and TensorBoard's files."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from unojax.files import write_whole
 
 
 class MetricsLog:
-    """Both forms side by side, in a run's folder."""
+    """Both formats together, in a run's folder."""
 
     def __init__(self, run: Path, first_iteration: int):
         self._path = run / "metrics.jsonl"
-        # What a killed run wrote after its last checkpoint will be written again.
+        # Lines after a killed run's last checkpoint will be written again.
         rows = self._path.read_text().splitlines() if self._path.exists() else []
         kept = [row for row in rows if _iteration(row) < first_iteration]
         write_whole(self._path, "".join(f"{row}\n" for row in kept))
@@ -35,7 +35,7 @@ class MetricsLog:
         """Add the values of an iteration.
 
         Raises:
-            ValueError: one is not finite, for which JSON has no word; nothing is written.
+            ValueError: If a value is not finite, which JSON can't represent; nothing is written.
         """
         self._file.write(json.dumps({"iteration": iteration, **values}, allow_nan=False) + "\n")
         self._file.flush()
@@ -47,5 +47,5 @@ def _iteration(row: str) -> float:
     try:
         return json.loads(row)["iteration"]
     except (ValueError, KeyError):
-        # The last line of a run that was killed while it wrote.
+        # The last line of a run that was killed during a write.
         return float("inf")

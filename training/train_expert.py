@@ -3,9 +3,9 @@
     python -m training.train_expert                       from the shipped network's values
     python -m training.train_expert --play.search 64      a better teacher, for longer
 
-`training.train_value` with other defaults. The search chooses the network's plays, but for some at random (Anthony, Tian and
-Barber 2017): the values learn from games that it plays, the policy head from its choices, and with both the next search is
-better.
+`training.train_value` with other defaults. The search chooses the network's plays, except for some random ones (Anthony,
+Tian and Barber 2017). The values learn from games that the search plays, and the policy head from its choices; both improve
+the next search.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from training.value.selfplay import SelfPlay
 
 @dataclass(frozen=True)
 class ExpertConfig(ValueConfig):
-    """Options of `train_value` under a name of their own."""
+    """Options of `train_value` under a separate name."""
 
     command: ClassVar[str] = "training.train_expert"
     about: ClassVar[str] = "Train the value network on the plays of a search. Continue an interrupted run with --resume."

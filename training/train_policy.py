@@ -1,11 +1,12 @@
 """Train a policy network by self-play: regularised policy gradient.
 
     python -m training.train_policy                       the default, some ten minutes on two CPU cores
-    python -m training.train_policy --resume              go on where the run stopped, or was killed, with its options
+    python -m training.train_policy --resume              continue an interrupted run with its options
 
-Every iteration plays on in thousands of lanes, both players by the present network, and learns from the choices alone: most steps
-of the game are forced, and cost no network. What the policy knows of the opponent's hand are bounds that follow from its draws
-(`unojax.belief.color_bounds`); its critic, which is needed for training only, sees both hands. Else as `training.train_value`.
+Every iteration advances thousands of env slots, in which the present network plays both players, and learns from decisions
+only: most steps of the game are forced and need no network. The policy's knowledge of the opponent's hand is the bounds
+implied by its draws (`unojax.belief.color_bounds`). The critic sees both hands and is needed in training only. Otherwise as
+`training.train_value`.
 """
 
 from __future__ import annotations

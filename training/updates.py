@@ -1,7 +1,7 @@
-"""Updates of parameters, whatever is trained: the optimizer, sums over chunks, and one iteration on all devices.
+"""Parameter updates of any training: the optimizer, sums over chunks, and one iteration on all devices.
 
-Sums are taken a chunk at a time: nothing is computed of the elements that are not chosen, and what a network's layers hand on
-stays in the processor's cache.
+Sums are computed a chunk at a time. Elements that are not chosen cost nothing, and the activations of a network stay in the
+processor's cache.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Optimizer:
     """AdamW with a warm-up and a cosine decay of the learning rate.
 
     Attributes:
-        learning_rate: the highest.
-        warmup: share of all updates in which it rises, at least one of them and at most all but the last.
-        final: share of the highest that is left at the end.
-        weight_decay: of AdamW (Loshchilov and Hutter 2019).
-        clip: the gradient's norm is at most this.
-        average: decay, per update, of the running average of the parameters that is played with and shipped.
+        learning_rate: Highest learning rate.
+        warmup: Share of all updates in which it rises, at least one update and at most all but the last.
+        final: Share of the highest learning rate at the end.
+        weight_decay: Weight decay of AdamW (Loshchilov and Hutter 2019).
+        clip: Largest norm of the gradient.
+        average: Decay, per update, of the running average of the parameters, which plays and is shipped.
     """
 
     learning_rate: float = 2e-3
@@ -55,7 +55,7 @@ class Optimizer:
         check_options(self, "optimizer.", "weight_decay", is_not_negative, "can't be negative")
 
     def make(self, num_updates: int) -> optax.GradientTransformation:
-        """Make the transformation of gradients for so many updates in all."""
+        """Return the transformation of gradients for the given total of updates."""
         schedule = optax.warmup_cosine_decay_schedule(
             0.0,
             self.learning_rate,
@@ -67,12 +67,12 @@ class Optimizer:
 
 
 class Learner(NamedTuple):
-    """What updates change.
+    """State that updates change.
 
     Attributes:
-        params: of the networks.
-        average: running average of all parameters, or of some.
-        optimizer: state of the optimizer.
+        params: Parameters of the networks.
+        average: Running average of all parameters, or of some.
+        optimizer: State of the optimizer.
     """
 
     params: Params
@@ -89,18 +89,18 @@ def learn(
     decay: float,
     averaged: Callable[[Params], Params] = lambda params: params,
 ) -> tuple[Learner, _Sums, Array]:
-    """Update parameters so many times, one update after the other.
+    """Run `num_updates` updates of the parameters, in sequence.
 
     Args:
-        learner: before the updates.
-        optimizer: of `Optimizer.make`.
-        gradient_of: gradient, and sums of the losses, at some parameters in update int32[].
-        num_updates: static.
-        decay: of the running average, per update.
-        averaged: takes the parameters that it is an average of.
+        learner: State before the updates.
+        optimizer: From `Optimizer.make`.
+        gradient_of: Function of parameters and the update's number, int32[], that returns the gradient and sums of the losses.
+        num_updates: Static.
+        decay: Decay of the running average, per update.
+        averaged: Function that selects the averaged parameters.
 
     Returns:
-        the learner after the updates, the sums of all of them, and the norm of the last gradient, float32[].
+        The learner after the updates, the sums of all updates, and the norm of the last gradient, float32[].
     """
 
     def one_update(learner: Learner, count: Array) -> tuple[Learner, tuple[_Sums, Array]]:
@@ -115,14 +115,14 @@ def learn(
 
 
 def sum_chunks(of_chunk: Callable[[Array, Array], _Tree], chosen: Array, chunk: int) -> _Tree:
-    """Sum what `of_chunk` gives over the chosen elements, bool[...].
+    """Sum `of_chunk` over the chosen elements, bool[...].
 
-    `of_chunk(index, is_real)` gets flat indices, int32[chunk], and bool[chunk], which of them count: the rest fills the chunk up.
-    Where there are no more elements than a chunk holds, it is one of all, chosen or not.
+    `of_chunk(index, is_real)` receives flat indices, int32[chunk], and bool[chunk], False for padding. If all elements fit
+    in one chunk, the chunk holds them all, chosen or not.
     """
     if chosen.size <= chunk:
         return of_chunk(jnp.arange(chosen.size), chosen.reshape(-1))
-    # Filled up to whole chunks with one beyond the end.
+    # Padded to whole chunks with an index beyond the end.
     (index,) = jnp.nonzero(chosen.reshape(-1), size=-(-chosen.size // chunk) * chunk, fill_value=chosen.size)
     number = chosen.sum()
 
@@ -136,21 +136,21 @@ def sum_chunks(of_chunk: Callable[[Array, Array], _Tree], chosen: Array, chunk: 
 
 
 def make_mesh() -> Mesh:
-    """Put all devices of all processes in a row."""
+    """Return a one-dimensional mesh of all devices of all processes."""
     return jax.make_mesh((jax.device_count(),), (AXIS,))
 
 
 def divide(
     iteration: Callable[[_S, Array], tuple[_S, _M]], num_games: int, updates: int, mesh: Mesh
 ) -> Callable[[_S], tuple[_S, _M]]:
-    """Compile an iteration for all devices: the state is on each of them, the games are divided among them.
+    """Compile an iteration for all devices, which replicate the state and divide the games.
 
     Args:
-        iteration: `iteration(state, number)` with the numbers of a device's games, int32[updates, n], as many of each update.
-            It may communicate along the axis `AXIS`, and gives the same on all devices.
-        num_games: of all devices.
-        updates: that each learn from an equal share of the games.
-        mesh: the devices.
+        iteration: `iteration(state, number)` with the numbers of a device's games, int32[updates, n], equally many per update.
+            It may communicate along the axis `AXIS`, and returns the same on all devices.
+        num_games: Games of all devices.
+        updates: Number of updates, each on an equal share of the games.
+        mesh: The devices.
     """
     of_devices = NamedSharding(mesh, P(None, AXIS))
     mapped = jax.shard_map(iteration, mesh=mesh, in_specs=(P(), of_devices.spec), out_specs=P(), check_vma=False)

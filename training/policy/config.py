@@ -27,13 +27,13 @@ class PolicyConfig(RunConfig):
     """Options of a run that trains a policy network.
 
     Attributes:
-        lanes: games at a time.
-        rows: choices of each lane in an iteration, or nearly so many.
-        updates: of the parameters in one pass through an iteration's choices, each from an equal share of the lanes.
-        epochs: passes through the choices of an iteration.
-        network: shape of the policy network and of its critic.
-        loss, optimizer: see there.
-        greedy: judge the network by its likeliest plays, and not by plays drawn from it.
+        lanes: Games at a time.
+        rows: Decisions of each env slot in an iteration, approximately.
+        updates: Updates in one pass through an iteration's decisions, each on an equal share of the env slots.
+        epochs: Passes through the decisions of an iteration.
+        network: Shape of the policy network and of its critic.
+        loss, optimizer: See their options.
+        greedy: Evaluate the network by its likeliest plays instead of samples.
     """
 
     command: ClassVar[str] = "training.train_policy"
@@ -66,7 +66,7 @@ class PolicyConfig(RunConfig):
         self.plan()
 
     def plan(self) -> PolicyPlan:
-        """Gather what the device program needs to know."""
+        """Return the settings of the device program."""
         shape = self.network, self.loss, self.optimizer
         return PolicyPlan(*shape, self.lanes, self.rows, self.updates, self.epochs, self.iterations)
 

@@ -1,4 +1,4 @@
-"""Games of a policy network against itself, in env slots with auto-reset: its choices, and what was seen at each."""
+"""Games of a policy network against itself, in env slots with auto-reset: its decisions, with the observation at each."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ from unojax.value.network import Network
 from unojax.view import view_at_node
 
 RULES: Final = Rules()
-"""Rules of all games that are learned from."""
+"""Rules of all training games."""
 _UP_TO: Final = np.triu(np.ones((cards.DRAW, cards.DRAW), np.float32))
-"""Adds up numbers of plays to those of all plays up to each: on CPU a product is much faster than a running sum."""
+"""Turns numbers of plays into cumulative sums: on CPU a matrix product is much faster than a cumulative sum."""
 _NEVER: Final = -1e9
-"""The logit of a play that is not legal."""
+"""Logit of an illegal play."""
 
 
 class Rows(NamedTuple):
-    """Choices of B slots at T times, [T, B, ...], and what came of each until the next row.
+    """Decisions of B slots at T times, [T, B, ...], and events until the next row.
 
     Attributes:
-        seen: what the player to move knows, the input of the policy.
-        known: the same with the opponent's hand, the input of the critic.
+        seen: Observation of the player to move, the input of the policy.
+        known: The same with the opponent's hand, the input of the critic.
         legal: bool[T, B, 60].
-        action: int32[T, B] played, drawn from the policy.
-        log_prob: float32[T, B] of that action.
-        value: float32[T, B] the critic's, for the player to move.
-        mover: uint32[T, B] who is to move.
-        is_choice: bool[T, B] the slot has come to a choice. If not, only the next two count.
-        has_ended: bool[T, B] the game ended before the next row.
-        outcome: float32[T, B] of that game, for player 0: 1, -1, or 0 for a drawn game.
-        num_steps: uint32[T, B] transitions of the game before the next row, to its end if it ended.
+        action: int32[T, B]. Action drawn from the policy.
+        log_prob: float32[T, B]. Log probability of that action.
+        value: float32[T, B]. The critic's value for the player to move.
+        mover: uint32[T, B]. Player to move.
+        is_choice: bool[T, B]. The slot has reached a decision. If not, only the next two fields are valid.
+        has_ended: bool[T, B]. The game ended before the next row.
+        outcome: float32[T, B]. Outcome of that game for player 0: 1, -1, or 0 for a draw.
+        num_steps: uint32[T, B]. Transitions of the game before the next row, to its end if it ended.
     """
 
     seen: Features
@@ -68,7 +68,7 @@ class Rows(NamedTuple):
 
 
 class Horizon(NamedTuple):
-    """What follows the last row: the critic's value for player 0 at the next choice, if there is one."""
+    """State after the last row: the critic's value for player 0 at the next decision, if there is one."""
 
     value: Array
     is_choice: Array
@@ -81,14 +81,14 @@ def begin_games(num_slots: int) -> Slots:
 
 
 def play_choices(seed: Words, slots: Slots, actor: Network, critic: Network, num_rows: int) -> tuple[Slots, Rows, Horizon]:
-    """Play on, through the next `num_rows` choices of each slot or nearly so.
+    """Play through about `num_rows` further decisions of each slot.
 
-    Pure. A game is the same for its number whatever the other slots are, up to rounding in the networks.
+    Pure. A game depends only on its number, not on other slots, up to rounding in the networks.
 
     Args:
-        seed: of all games.
-        slots: [B] the games.
-        actor, critic: choose the plays; value positions with all cards known.
+        seed: Seed of all games.
+        slots: [B]. The games.
+        actor, critic: Networks that choose plays, and value positions with all cards known.
         num_rows: T, static.
     """
 
@@ -122,7 +122,7 @@ def play_choices(seed: Words, slots: Slots, actor: Network, critic: Network, num
         row = Rows(**decision.seen, has_ended=has_ended, outcome=outcome, num_steps=after.num_steps - before.num_steps)
         return restart(after, has_ended, after.game + np.uint32(after.stride)), rest, row
 
-    # Rows pass what is forced and what chance decides, up to the next choice.
+    # Rows skip forced moves and chance events, up to the next decision.
     forced = partial(pass_forced, key=seed, choices_only=True)
     slots, _, rows = play_rows(slots, None, choose, forced, finish, num_nodes=NODES_PER_CHOICE, num_rows=num_rows)
     node = table.find_node(slots.table, RULES)
@@ -130,12 +130,15 @@ def play_choices(seed: Words, slots: Slots, actor: Network, critic: Network, num
 
 
 def masked_log_probs(logits: Array, legal: Array) -> Array:
-    """Log probabilities of the legal plays, float32[..., 60]; of the others a large negative number, so that 0 times it is 0."""
+    """Return log probabilities of the legal plays, float32[..., 60].
+
+    Illegal plays get a large negative number, so that 0 times it is 0.
+    """
     return jax.nn.log_softmax(jnp.where(legal, logits, _NEVER))
 
 
 def sign_of(player: Array) -> Array:
-    """1 for player 0, -1 for player 1: float32[...]."""
+    """Return 1 for player 0, -1 for player 1: float32[...]."""
     return 1.0 - 2.0 * player.astype(jnp.float32)
 
 
@@ -144,7 +147,7 @@ def _is_choice(node: Node) -> Array:
 
 
 def _look(slots: Slots, node: Node) -> tuple[Features, Features]:
-    """Show the positions to the players to move, and to who sees both hands."""
+    """Observe the positions as the players to move, and as an observer of both hands."""
     assert slots.bounds is not None, "games are begun with them"
     view = view_at_node(slots.table, node, RULES)
     outlook = outlook_of_ages(view, jnp.where(node.meta.player == 0, slots.bounds[1], slots.bounds[0]))
@@ -153,8 +156,8 @@ def _look(slots: Slots, node: Node) -> tuple[Features, Features]:
 
 
 def _draw(log_probs: Array, legal: Array, word: Array) -> Array:
-    """Draw a legal play by a random word: int32[B]; 0 where there is none."""
-    # Sums can differ from their neighbours by rounding alone: an illegal play has no share of its own.
+    """Draw a legal play by a random word: int32[B]; 0 if there is none."""
+    # Adjacent sums can differ by rounding alone, so illegal plays are excluded explicitly.
     sums = jnp.dot(jnp.exp(log_probs), _UP_TO, precision=lax.Precision.HIGHEST)
     reached = jnp.where(legal, sums, 0.0)
     share = (word >> np.uint32(8)).astype(jnp.float32) * np.float32(2**-24)

@@ -18,14 +18,14 @@ from unojax.value.network import Network, NetworkConfig, Params
 
 @dataclass(frozen=True)
 class PolicyLoss:
-    """Weights of what is minimised.
+    """Weights of the loss.
 
     Attributes:
         trace: lambda of the advantages, in [0, 1]: 1 learns from outcomes, 0 from the critic's next values.
-        clip: a probability gains nothing by changing by more than this factor in one iteration (PPO).
-        entropy: of the policy's entropy, in nats, against advantages of standard deviation 1.
-        magnet: of the divergence from the running average of the policy, in nats: a magnet that moves.
-        win_weight: of the actor's own estimate of its chances, with the opponent's hand hidden.
+        clip: Factor beyond which a probability's change in one iteration has no further benefit (PPO).
+        entropy: Weight of the policy's entropy, in nats, against advantages of standard deviation 1.
+        magnet: Weight of the divergence from the running average of the policy (a moving magnet), in nats.
+        win_weight: Weight of the actor's own win estimate, with the opponent's hand hidden.
     """
 
     trace: float = 0.9
@@ -40,14 +40,14 @@ class PolicyLoss:
 
 
 class Choices(NamedTuple):
-    """Choices to learn from, [...].
+    """Training decisions, [...].
 
     Attributes:
-        seen, known, legal, action, log_prob: as in `Rows`.
-        advantage: float32[...] of the action, for the mover, in returns.
-        target: float32[...] of the critic's value.
-        counts: bool[...] this is a choice, and something is known of what came of it.
-        magnet: float32[..., 60] log probabilities of the magnet; None if it has no weight.
+        seen, known, legal, action, log_prob: As in `Rows`.
+        advantage: float32[...]. Advantage of the action for the mover, in returns.
+        target: float32[...]. Target of the critic's value.
+        counts: bool[...]. This is a decision whose result is at least partly known.
+        magnet: float32[..., 60]. Log probabilities of the magnet; None without its weight.
     """
 
     seen: Features
@@ -62,8 +62,11 @@ class Choices(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Sums over choices, float32[]: how many; surrogate objective; entropy and divergence from the magnet in nats; the
-    cross-entropies of the critic and of the actor's estimate; choices whose change was clipped."""
+    """Sums over decisions, float32[].
+
+    Their number; surrogate objective; entropy and divergence from the magnet in nats; cross-entropies of the critic and of
+    the actor's estimate; clipped decisions.
+    """
 
     choices: Array
     surrogate: Array
@@ -75,21 +78,21 @@ class Sums(NamedTuple):
 
 
 def advantages(rows: Rows, horizon: Horizon, trace: float, discount: float = 1.0) -> tuple[Array, Array]:
-    """Compute generalised advantages of the choices of both players, who play a game of sum zero.
+    """Compute generalised advantages of both players' decisions in the zero-sum game.
 
         A_t = d_t + gamma^n lambda A_{t+1},    d_t = gamma^n V_{t+1} - V_t
 
-    (Schulman et al. 2016, eq. 16), all in player 0's eyes, t counting the choices of a slot and n the transitions from one to the
-    next. Where the game ends after n transitions, d_t = gamma^(n - 1) times the outcome, less V_t. The critic sees both hands, so
-    that its value is one of the position and not of a player's information, and the luck of the deal is no noise.
+    (Schulman et al. 2016, eq. 16), all for player 0; t counts the decisions of a slot, and n the transitions from one to
+    the next. If the game ends after n transitions, d_t = gamma^(n - 1) times the outcome, less V_t. The critic sees both
+    hands, so its value belongs to the position instead of a player's information, and the luck of the deal adds no noise.
 
     Returns:
-        float32[T, B] for the mover; bool[T, B] there is a choice, and something is known of what came of it.
+        float32[T, B] for the mover; bool[T, B], True for decisions whose result is at least partly known.
     """
     values = rows.value * sign_of(rows.mover)
 
     def discounted(has_ended: Array, outcome: Array | float, passed: Array, value: Array) -> Array:
-        """Discount what is known at the next row to this row; the transition that ends a game is not discounted."""
+        """Discount values at the next row to this row; the transition that ends a game is not discounted."""
         if discount == 1.0:
             return jnp.where(has_ended, outcome, value)
         num_steps = passed.astype(jnp.float32)
@@ -116,20 +119,20 @@ def advantages(rows: Rows, horizon: Horizon, trace: float, discount: float = 1.0
 def loss_and_gradient(
     params: Params, shapes: tuple[NetworkConfig, NetworkConfig], choices: Choices, scale: Array, loss: PolicyLoss
 ) -> tuple[Sums, Params]:
-    """Sum the loss over choices [N], and its gradient; both are to be divided by `Sums.choices`, summed over all devices.
+    """Sum the loss over decisions [N], and its gradient; divide both by `Sums.choices`, summed over all devices.
 
-    Per choice, with ratio r = pi(a) / pi_old(a) and advantage A in units of `scale`,
+    Per decision, with ratio r = pi(a) / pi_old(a) and advantage A in units of `scale`,
 
         -min(r A, clip(r, 1 - eps, 1 + eps) A) - tau H(pi) + alpha KL(pi || magnet) + critic + w win
 
-    (Schulman et al. 2017, eq. 7; Sokota et al. 2023 for the magnet). The last two are cross-entropies of chances to win.
+    (Schulman et al. 2017, eq. 7; Sokota et al. 2023 for the magnet). The last two are cross-entropies of win probabilities.
 
     Args:
-        params: of "actor" and "critic".
-        shapes: of both, static.
+        params: Parameters of "actor" and "critic".
+        shapes: Shapes of both, static.
         choices: [N].
-        scale: float32[] standard deviation of all advantages.
-        loss: static.
+        scale: float32[]. Standard deviation of all advantages.
+        loss: Static.
     """
 
     def total(params: Params) -> tuple[Array, Sums]:

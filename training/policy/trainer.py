@@ -1,4 +1,4 @@
-"""One iteration: play on in all lanes with the present policy, then learn from its choices, on all devices."""
+"""One iteration on all devices: advance all env slots with the present policy, then learn from its decisions."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from unojax.simulation.slots import Slots
 from unojax.value.network import Network, NetworkConfig, Params, init_network
 
 _CHUNK: Final = {"cpu": 512, "gpu": 16384}
-"""Choices that go through the networks at a time to be learned from."""
+"""Decisions per call of the networks in learning."""
 
 
 @dataclass(frozen=True)
 class PolicyPlan:
-    """Settings that an iteration is compiled for; static.
+    """Static settings of a compiled iteration.
 
     Attributes:
-        network: shape of actor and critic; the actor has a policy head.
-        loss, optimizer: see there.
-        lanes: games at a time.
-        rows: choices of each lane in an iteration.
-        updates: of an iteration, each from an equal share of the lanes.
-        epochs: how often an iteration goes through its choices.
-        iterations: in all; the learning rate follows from it.
+        network: Shape of actor and critic; the actor has a policy head.
+        loss, optimizer: See their options.
+        lanes: Games at a time.
+        rows: Decisions of each env slot in an iteration.
+        updates: Updates per pass, each on an equal share of the env slots.
+        epochs: Passes through the decisions of an iteration.
+        iterations: Total, which determines the learning rate.
     """
 
     network: NetworkConfig
@@ -53,24 +53,24 @@ class PolicyPlan:
 
     @property
     def shapes(self) -> tuple[NetworkConfig, NetworkConfig]:
-        """Of actor and critic."""
+        """Shapes of actor and critic."""
         return self.network, replace(self.network, policy_head=False)
 
     def make_optimizer(self) -> optax.GradientTransformation:
-        """Make the transformation of gradients for all updates of all iterations."""
+        """Return the transformation of gradients for all updates of all iterations."""
         return self.optimizer.make(self.iterations * self.epochs * self.updates)
 
 
 class PolicyState(NamedTuple):
-    """State of training between iterations; all that a checkpoint holds.
+    """State of training between iterations; the whole content of a checkpoint.
 
     Attributes:
-        params: of "actor" and "critic".
-        average: the actor's running average, which is the magnet, and what is judged and kept.
-        optimizer: state of the optimizer.
-        lanes: the games in progress, of all devices.
-        key: of the games.
-        iteration: int32[] iterations done.
+        params: Parameters of "actor" and "critic".
+        average: The actor's running average: the magnet, and the network that is evaluated and saved.
+        optimizer: State of the optimizer.
+        lanes: Games in progress, of all devices.
+        key: Key of the games.
+        iteration: int32[]. Iterations done.
     """
 
     params: Params
@@ -85,11 +85,11 @@ class PolicyMetrics(NamedTuple):
     """Metrics of one iteration.
 
     Attributes:
-        sums: of the losses.
-        gradient_norm: float32[] of the last gradient.
-        spread: float32[] standard deviation of the advantages.
-        explained: float32[] share of the returns' variance that the critic explains.
-        games: int32[] games that ended.
+        sums: Sums of the losses.
+        gradient_norm: float32[]. Norm of the last gradient.
+        spread: float32[]. Standard deviation of the advantages.
+        explained: float32[]. Share of the returns' variance that the critic explains.
+        games: int32[]. Games that ended.
     """
 
     sums: Sums
@@ -100,7 +100,7 @@ class PolicyMetrics(NamedTuple):
 
 
 def start(seed: int, plan: PolicyPlan) -> PolicyState:
-    """Make the state before training."""
+    """Return the state before training."""
     key_actor, key_critic, key = jax.random.split(jax.random.key(seed), 3)
     actor, critic = (init_network(k, shape).params for k, shape in zip((key_actor, key_critic), plan.shapes, strict=True))
     params = {"actor": actor, "critic": critic}
@@ -108,10 +108,10 @@ def start(seed: int, plan: PolicyPlan) -> PolicyState:
 
 
 def check_mesh(plan: PolicyPlan, mesh: Mesh) -> None:
-    """Check that the lanes of an update can be divided equally.
+    """Check that the env slots of an update can be divided equally.
 
     Raises:
-        ValueError: they can't.
+        ValueError: If they can't.
     """
     share = plan.lanes // plan.updates
     if share % mesh.size:
@@ -122,12 +122,12 @@ def check_mesh(plan: PolicyPlan, mesh: Mesh) -> None:
 
 
 def make_iteration(plan: PolicyPlan, mesh: Mesh) -> Callable[[PolicyState], tuple[PolicyState, PolicyMetrics]]:
-    """Build the device program of one iteration. The state is on every device, the lanes are divided among them.
+    """Build the device program of one iteration. Devices replicate the state and divide the env slots.
 
-    The same games are played, and shared out to the same updates, on any number of devices; only the order of sums differs.
+    Any number of devices plays the same games and assigns them to the same updates; only the order of sums differs.
 
     Raises:
-        ValueError: the devices can't share the lanes equally.
+        ValueError: If the devices can't share the env slots equally.
     """
     check_mesh(plan, mesh)
     optimizer = plan.make_optimizer()
@@ -185,7 +185,7 @@ def make_iteration(plan: PolicyPlan, mesh: Mesh) -> Callable[[PolicyState], tupl
 
 
 def _gather(of_lanes: Array, shape: tuple[int, int]) -> Array:
-    """Bring the lanes of all devices together, in the order of their numbers."""
+    """Gather the env slots of all devices, in the order of their numbers."""
     of_one = of_lanes.shape[1:]
     return lax.all_gather(of_lanes.reshape((*shape, *of_one)), AXIS, axis=1, tiled=True).reshape((-1, *of_one))
 

@@ -31,10 +31,10 @@ from unojax.value.pretrained import digest_network, load_network
 
 @dataclass(frozen=True)
 class BelievingEvaluation(Evaluation):
-    """Matches of a network that plays with beliefs.
+    """Evaluations of a network that plays with beliefs.
 
     Attributes:
-        particles: of its beliefs, by default as many as in the games that it learns from. Matches with 128, as of the agent
+        particles: Particles of its beliefs, by default as many as in the training games. Matches with 128, as in the agent
             `value`, take twice as long.
     """
 
@@ -50,12 +50,12 @@ class ValueConfig(RunConfig):
     """Options of a run that trains a value network.
 
     Attributes:
-        init: start from this network's file, or "pretrained"; heads may differ, and it need not read types, nor the columns of
-            rules where drawing is a choice or penalties add up. none: from random parameters.
-        games: of an iteration.
-        updates: of the parameters in one pass through an iteration's games, each from an equal share of them.
-        epochs: passes through the games of an iteration.
-        network, play, loss, optimizer, evaluation: see there.
+        init: File of a network to start from, or "pretrained". Its heads may differ, and it may lack inputs for types, and
+            columns of rules with optional draws or stacking penalties. none: from random parameters.
+        games: Games per iteration.
+        updates: Updates in one pass through an iteration's games, each on an equal share of them.
+        epochs: Passes through the games of an iteration.
+        network, play, loss, optimizer, evaluation: See their options.
     """
 
     command: ClassVar[str] = "training.train_value"
@@ -92,12 +92,12 @@ class ValueConfig(RunConfig):
         if self.loss.belief_weight and not self.network.belief_head:
             raise ValueError("loss.belief_weight needs a network with a belief head: --network.belief-head")
         if self.play.follow_search and self.play.belief == "unseen":
-            # Its searches know the opponent's hand, which averages out of what is learned but not of what is played.
+            # Its searches see the opponent's hand, which averages out in learning but not in play.
             raise ValueError("play.follow_search needs beliefs: --play.belief particles")
         self.plan()
 
     def plan(self) -> Plan:
-        """Gather what the device program needs to know."""
+        """Return the settings of the device program."""
         network = replace(self.network, rules=(self.play.rules,))
         return Plan(network, self.play, self.loss, self.optimizer, self.games, self.updates, self.epochs, self.iterations)
 
@@ -126,9 +126,9 @@ class ValueConfig(RunConfig):
         if bare[0] != bare[1] or (begun.types and not shape.types) or (begun.turns and not shape.turns):
             fix = _options_for(begun, shape)
             raise ValueError(f"init: {self.init} is a network of shape {begun}, asked for is {shape}{fix}")
-        # Heads that it lacks begin as any head does, and types as of no weight; heads that are not asked for are left out.
+        # Missing heads are initialized as new ones, and types with zero weights; unused heads are omitted.
         params = {name: network.params.get(name, fresh) for name, fresh in state.params.items()}
-        # So do the columns of turns, which come last.
+        # So are the columns of turns, which come last.
         params = jax.tree.map(_with_zero_rows, params, state.params)
         return state._replace(params=params, average=params)
 
@@ -159,9 +159,9 @@ class ValueConfig(RunConfig):
         )
 
     def summarize(self, metrics: Metrics, seconds: float) -> dict[str, float]:
-        """Sum up an iteration: losses in nats per information state or choice, rates per second.
+        """Summarize an iteration: losses in nats per information state or choice, rates per second.
 
-        Each information state counts once in the number of states, however often it was learned from.
+        The number of states counts each information state once, however often it was used.
         """
         sums = metrics.sums
         states, choices, hidden = (max(float(n), 1.0) for n in (sums.states, sums.choices, sums.hidden))
@@ -182,13 +182,13 @@ class ValueConfig(RunConfig):
 
 
 def _with_zero_rows(array: ArrayLike, wanted: Array) -> Array:
-    """Add rows of zeros, one for each input that is missing."""
+    """Add a row of zeros for each missing input."""
     missing = wanted.shape[0] - np.shape(array)[0]
     return jnp.pad(jnp.asarray(array), [(0, missing), *[(0, 0)] * (np.ndim(array) - 1)])
 
 
 def _options_for(found: NetworkConfig, asked: NetworkConfig) -> str:
-    """Say with which options a network of the shape that was found is asked for; "" where none would do."""
+    """Return the options that give the found shape of a network; "" if none do."""
     options = [
         f"--network.{name.replace('_', '-')} {value}"
         for name in ("width", "color_layers", "trunk_layers", "discount")

@@ -28,23 +28,23 @@ from unojax.value.plays import value_choices
 from unojax.view import View, view_of_table
 
 _CHUNK: Final = {"cpu": 1024, "gpu": 16384}
-"""Information states that go through the network at a time."""
+"""Information states per call of the network."""
 _PLAYS: Final = 8
 _Tree = TypeVar("_Tree")
 
 
 @dataclass(frozen=True)
 class Loss:
-    """Weights and targets of what is minimised.
+    """Weights and targets of the loss.
 
     Attributes:
         trace: lambda of TD(lambda), in [0, 1]: 1 learns from the outcomes of games, 0 from the next values.
-        shown: share of the players that learn from the opponent's true hand instead of a belief, so that the network can also
-            value positions with all cards known, as a search does.
-        advantage_weight: of the squared errors of the differences between the plays of one decision, in returns, against those
-            that a search found.
-        policy_weight: of the cross-entropy between the policy head and the plays chosen.
-        belief_weight: of the cross-entropy between the belief head and the opponent's true cards.
+        shown: Oracle fraction: share of the players that learn from the opponent's true hand instead of a belief, so that the
+            network can also value positions with all cards known, as a search does.
+        advantage_weight: Weight of the squared errors of the value differences between the plays of one decision, in returns,
+            against a search's estimates.
+        policy_weight: Weight of the cross-entropy between the policy head and the plays chosen.
+        belief_weight: Weight of the cross-entropy between the belief head and the opponent's true cards.
     """
 
     trace: float = 1.0
@@ -59,14 +59,14 @@ class Loss:
 
 
 class Sums(NamedTuple):
-    """Sums over information states, float32[]; divided by their numbers they are means.
+    """Sums over information states, float32[]; divided by the counts they are means.
 
     Attributes:
-        states, choices, hidden, decisions: how many: information states; the network's own choices, and all states, with the
-            opponent's hand hidden; decisions that were searched.
-        win, policy, belief: cross-entropies in nats; of the belief, the mean over the 108 slots.
-        hidden_win: that of `win` where the opponent's hand is hidden.
-        advantage: squared errors of differences, of a decision the sum over its plays.
+        states, choices, hidden, decisions: Counts: information states; the network's own choices, and all states, with the
+            opponent's hand hidden; searched decisions.
+        win, policy, belief: Cross-entropies in nats; `belief` is the mean over the 108 slots.
+        hidden_win: `win` for states with the opponent's hand hidden.
+        advantage: Squared errors of differences, summed over the plays of a decision.
     """
 
     states: Array
@@ -88,9 +88,9 @@ def lambda_returns(rewards: Array, discounts: Array, values: Array, trace: float
     (Sutton and Barto 2018, eq. 12.18, in the indices of transitions; lambda = 0 is TD(0), lambda = 1 Monte Carlo returns.)
 
     Args:
-        rewards: float32[T, ...] of transition t.
-        discounts: float32[T, ...] of what follows it; 0 where the game ends.
-        values: float32[T, ...] of the states that the transitions lead to.
+        rewards: float32[T, ...]. Rewards of the transitions.
+        discounts: float32[T, ...]. Discounts after them; 0 at the end of the game.
+        values: float32[T, ...]. Values of the states after the transitions.
         trace: lambda in [0, 1].
     """
 
@@ -111,10 +111,11 @@ class States(NamedTuple):
 
 
 def states_of(games: Episodes, index: Array, shown: Array, rules: Rules = Rules()) -> States:
-    """Look up the information states with numbers `index` (int32[S]).
+    """Return the information states with numbers `index` (int32[S]).
 
-    The state of player p in game g before step t has the number (t G + g) 2 + p. With `shown` (bool[G, 2]) the hand is known. At
-    half of the steps, two by two, a player who draws or challenges is already `about_to`, as when its choices are valued.
+    The state of player p in game g before step t has the number (t G + g) 2 + p. With `shown` (bool[G, 2]) the hand is
+    known. At half of the steps, in alternating pairs, a player who draws or challenges is already `about_to`, as in the
+    evaluation of its choices.
     """
     num_games = games.action.shape[1]
     player, at = index % 2, index // 2
@@ -133,30 +134,30 @@ def states_of(games: Episodes, index: Array, shown: Array, rules: Rules = Rules(
 
 
 def targets_of(games: Episodes, shown: Array, network: Network, trace: float, rules: Rules = Rules()) -> Array:
-    """Compute what the value of each information state is drawn towards: float32[T, G, 2] in [-1, 1].
+    """Compute the target value of each information state: float32[T, G, 2] in [-1, 1].
 
-    Returns are discounted as the network's values are (`NetworkConfig.discount`), and the transition that ends a game is not.
+    Returns are discounted as the network's values are (`NetworkConfig.discount`), except for the transition that ends a game.
     """
     num_steps = len(games.action)
     is_row = games.is_row()
     ends = (jnp.arange(num_steps)[:, None] == games.num_steps - 1) & games.is_over
     sign = np.array([1.0, -1.0], np.float32)
-    # Games are few that go on after T steps; their last value stands in for the outcome.
+    # Few games continue after T steps; their last value replaces the outcome.
     is_needed = is_row[..., None] & games.learns & ((trace < 1.0) | ~games.is_over[:, None])
     values = _values(games, is_needed, shown, network, rules)
-    # Transition t leads to the state before step t + 1. A game cut off leads nowhere: to its own last state.
+    # Transition t leads to the state before step t + 1. In a truncated game it leads to the game's own last state.
     last = is_row & (jnp.arange(num_steps)[:, None] == games.num_steps - 1)
     following = jnp.where(last[..., None], values, jnp.concatenate([values[1:], values[-1:]]))
     rewards = jnp.where(ends[..., None], games.outcome[:, None] * sign, 0.0)
     discounts = jnp.where(is_row & ~ends, network.config.discount, 0.0)[..., None] * jnp.ones(2)
-    # Beyond a cut there is nothing to trace: its transition counts its value whole.
+    # Nothing can be traced beyond a truncation: its transition counts its value whole.
     rewards = jnp.where((last & ~games.is_over)[..., None], following, rewards)
     discounts = jnp.where((last & ~games.is_over)[..., None], 0.0, discounts)
     return lambda_returns(rewards, discounts, following, trace)
 
 
 def _values(games: Episodes, is_needed: Array, shown: Array, network: Network, rules: Rules) -> Array:
-    """Value the states that are needed: float32[T, G, 2], else 0."""
+    """Return the values of the required states: float32[T, G, 2], else 0."""
 
     def of_chunk(_: Array, at: Array) -> Array:
         return network(states_of(games, at, shown, rules).features).value
@@ -171,7 +172,7 @@ def loss_and_gradient(
 ) -> tuple[Sums, Params, Params]:
     """Sum the losses over some games, with two gradients: of the weighted sum over information states, and over decisions.
 
-    Each is to be divided by its number, summed over all devices.
+    Divide each by its count, summed over all devices.
     """
     sums, gradient = _learn_states(network, games, shown, targets, loss, rules)
     if games.search is None or not loss.advantage_weight:
@@ -202,16 +203,16 @@ def _learn_states(
 def _learn_decisions(
     key: Array, network: Network, games: Episodes, search: Array, shown: Array, rules: Rules
 ) -> tuple[Array, Array, Params]:
-    """Sum the squared errors of differences; the sum, the number of decisions, and the gradient.
+    """Sum the squared errors of differences; return the sum, the number of decisions, and the gradient.
 
-    With values v and estimates q of the plays of a decision, the loss is sum_a ((v_a - mean v) - (q_a - mean q))^2: what is
-    common to all plays, the luck of the deal above all, is noise that the choice does not depend on. At most `_PLAYS` plays of a
-    decision, drawn at random, take part.
+    With values v and estimates q of the plays of a decision, the loss is sum_a ((v_a - mean v) - (q_a - mean q))^2. The
+    common part of all plays, mainly the luck of the deal, is noise that does not affect the choice. At most `_PLAYS` random
+    plays of a decision are used.
     """
     tables = games.table.unpack_meta()
     num_games = games.action.shape[1]
     mover = tables.player.astype(jnp.int32)
-    # A player who learns with the hand shown has no part in what a search found that did not know it.
+    # A player who learns with the hand shown must not learn from a search without it.
     is_hidden = ~jnp.take_along_axis(jnp.broadcast_to(shown, (*mover.shape, 2)), mover[..., None], -1)[..., 0]
     is_searched = games.is_row() & is_hidden & ~jnp.isnan(search).all(-1)
 
@@ -237,7 +238,7 @@ def _learn_decisions(
 
 
 def _centre(values: Array, counts: Array) -> Array:
-    """Subtract from values the mean of those in their row that count."""
+    """Subtract from values the mean over valid entries of their row."""
     values = jnp.where(counts, values, 0.0)
     return values - values.sum(-1, keepdims=True) / jnp.maximum(counts.sum(-1, keepdims=True), 1)
 
@@ -245,7 +246,7 @@ def _centre(values: Array, counts: Array) -> Array:
 def _sum_losses(
     chunk_loss: Callable[[Params, Array, Array], tuple[Array, _Tree]], params: Params, chosen: Array, chunk: int
 ) -> tuple[_Tree, Params]:
-    """Sum what `chunk_loss(params, index, is_real)` reports beside the loss over the chosen elements, and the loss's gradient."""
+    """Sum the loss's gradient, and the auxiliary output of `chunk_loss(params, index, is_real)`, over the chosen elements."""
 
     def of_chunk(at: Array, is_real: Array) -> tuple[_Tree, Params]:
         (_, report), gradient = jax.value_and_grad(chunk_loss, has_aux=True)(params, at, is_real)
@@ -266,7 +267,7 @@ def _sums(
         seen = states.view
         legal = jax.vmap(options_to_mask)(playable(seen.hand, seen.color, seen.rank, seen.rules))
         logits = jnp.where(legal, outputs.policy_logits, -jnp.inf)
-        # Where nothing was chosen, no play need be legal: any finite number will do.
+        # Rows without a choice may have no legal play: any finite number will do.
         logits = jnp.where(chooses[:, None], logits, 0.0)
         label = jnp.where(chooses, action, 0)
         policy = optax.softmax_cross_entropy_with_integer_labels(logits, label)
@@ -279,7 +280,7 @@ def _sums(
         choices=total(one, chooses & is_hidden),
         hidden=total(one, is_hidden),
         win=total(win),
-        # A play was chosen without knowledge of the hand that some learn with.
+        # Plays were chosen without the hand, so states that show it are excluded.
         policy=total(policy, chooses & is_hidden),
         belief=total(belief, is_hidden),
         hidden_win=total(win, is_hidden),

@@ -1,4 +1,4 @@
-"""Self-play: games for the network to learn from, played to their end on the device, with beliefs carried along."""
+"""Self-play: training games, played to their end on the device, with beliefs."""
 
 from __future__ import annotations
 
@@ -39,40 +39,41 @@ from unojax.value.pretrained import PRETRAINED, load_network
 from unojax.view import View, view_of_table
 
 _CHUNK: Final = {"cpu": 512, "gpu": 4096}
-"""Games that move at a time."""
+"""Games advanced at a time."""
 _BELIEVED: Final = {"cpu": 32, "gpu": 4096}
-"""Beliefs updated at a time: on CPU so few that they stay in the cache."""
+"""Beliefs updated at a time: on CPU few enough to stay in the cache."""
 _SEARCHED: Final = {"cpu": 1024, "gpu": 4096}
 """Decisions searched at a time."""
 _ACT, _DRAW, _BELIEF, _SEARCH = range(4)
 SELF: Final = "self"
-"""As an opponent: the network itself."""
+"""The network itself as opponent."""
 _MAX_SLOTS: Final = 128
 _MAX_PLAYS: Final = 48
-"""Capacity of the beliefs under rules with plain steps, under others the default; a game that outgrows it begins its belief anew,
-which happens to one game in a hundred."""
+"""Capacity of the beliefs under rules with plain steps; the default under others. A game that exceeds it, about one in a
+hundred, restarts its belief.
+"""
 
 
 @dataclass(frozen=True)
 class SelfPlay:
-    """Options of the games that the network plays.
+    """Options of the training games.
 
     Attributes:
-        rules: of the games, as text for `unojax.rules.as_rules`: default, or official,hand_size=5. What is learned is to
-            win; points count for nothing.
-        opponents: of the network, in turn: "self", names of policies, or networks that stay as they are and play greedily:
-            "pretrained", "heuristic" or files. Games against one network alone teach to exploit it.
-        belief: "particles", or "unseen": any unseen card is as likely as another.
-        particles: of each belief. They take most of the time of the games.
-        model: how beliefs take the other player to choose, one model or several types, see `parse_opponent`.
-        temperature: the network's plays are drawn from softmax(values / temperature); 0: the best one.
-        explore: probability of a uniformly random play instead.
-        max_steps: games are learned from up to here.
-        search: rollouts of each legal play at the network's choices, whose returns teach it the differences between plays; 0:
-            none. Hands are drawn from the belief; with "unseen" it is the true one, which averages out over games. Where the
-            belief tells types of opponents apart, a type is drawn with each hand, and the opponent follows it in the rollout.
-        follow_search: play the search's best play, and not the network's.
-        search_weight: a search that is followed is averaged with the network's own values, which count as so many rollouts.
+        rules: Rules of the games, as text for `unojax.rules.as_rules`: default, or official,hand_size=5. Training targets wins
+            and ignores points.
+        opponents: Opponents, in turn: "self", names of policies, or fixed networks that play greedily: "pretrained",
+            "heuristic" or files. Games against a single network teach to exploit it.
+        belief: "particles", or "unseen": uniform over unseen cards.
+        particles: Particles per belief. They take most of the time of the games.
+        model: Opponent model of beliefs, one model or several types, see `parse_opponent`.
+        temperature: The network's plays are drawn from softmax(values / temperature). 0: the best play.
+        explore: Probability of a uniformly random play instead.
+        max_steps: Steps per game that are learned from.
+        search: Rollouts of each legal play at the network's choices, whose returns teach the differences between plays. 0:
+            none. Hands are drawn from the belief; with "unseen" the true hand is used, which averages out over games. Under a
+            type mixture, each hand comes with a type, which the opponent follows in the rollout.
+        follow_search: Play the search's best play instead of the network's.
+        search_weight: Weight of the network's own values, in rollouts, when averaged with a followed search.
     """
 
     rules: str = "default"
@@ -111,7 +112,7 @@ class SelfPlay:
 
     @property
     def filter(self) -> ParticleFilter | None:
-        """The particle filter of either player; None if any unseen card is as likely as another."""
+        """Return the particle filter of either player; None with the belief "unseen"."""
         if self.belief == "unseen":
             return None
         max_plays = _MAX_PLAYS if self.game_rules.has_plain_steps else None
@@ -119,30 +120,30 @@ class SelfPlay:
 
     @property
     def opponent(self) -> Opponent | None:
-        """What beliefs take the other player for; None without beliefs."""
+        """Return the opponent model of beliefs; None without beliefs."""
         return None if self.filter is None else self.filter.opponent
 
 
 def is_network(opponent: str) -> bool:
-    """Tell whether an opponent is a network that stays as it is."""
+    """Return whether an opponent is a fixed network."""
     return opponent != SELF and opponent not in POLICIES
 
 
 class Episodes(NamedTuple):
-    """G games of at most T steps. Row t is before step t; nothing in rows at and after `num_steps` counts.
+    """G games of at most T steps. Row t is before step t; rows from `num_steps` on are undefined.
 
     Attributes:
-        table: [T, G] the positions.
-        outlook: float16[T, G, 2, ...] what each player believes.
-        action: int8[T, G] taken.
-        is_choice: bool[T, G] the network, or the search in its place, chose among several plays and not at random.
-        search: float16[T, G, 60], or more (`Rules.num_choices`), the search's estimates of the legal choices, NaN for
-            others and where it did not search; or None.
-        num_steps: int32[G] steps, at most T.
-        outcome: float32[G] of player 0: 1, -1, or 0 for a drawn game.
-        is_over: bool[G] the game ended within T steps.
-        learns: bool[G, 2] the network is that player.
-        number: int32[G] of the game.
+        table: [T, G]. The positions.
+        outlook: float16[T, G, 2, ...]. Belief features of each player.
+        action: int8[T, G]. Action taken.
+        is_choice: bool[T, G]. The network, or the followed search, chose among several plays, without exploration.
+        search: float16[T, G, 60], or more (`Rules.num_choices`). The search's estimates of the legal choices, NaN for others
+            and without search; or None.
+        num_steps: int32[G]. Steps, at most T.
+        outcome: float32[G]. Outcome of player 0: 1, -1, or 0 for a draw.
+        is_over: bool[G]. The game ended within T steps.
+        learns: bool[G, 2]. The network is that player.
+        number: int32[G]. Number of the game.
     """
 
     table: Table
@@ -157,18 +158,18 @@ class Episodes(NamedTuple):
     number: Array
 
     def is_row(self) -> Array:
-        """bool[T, G]: the row counts."""
+        """bool[T, G]: the row is valid."""
         return jnp.arange(self.action.shape[0])[:, None] < self.num_steps
 
     def map_games(self, function: Callable[[Array, int], Array]) -> Episodes:
-        """Apply `function(leaf, axis)` to all leaves, with their axis of games: 1 where steps come first."""
+        """Apply `function(leaf, axis)` to all leaves, with their axis of games: 1 if steps come first."""
         by_step = ("table", "outlook", "action", "is_choice", "search")
         fields = self._asdict().items()
         return Episodes(**{name: jax.tree.map(lambda x, a=int(name in by_step): function(x, a), field) for name, field in fields})
 
 
 class _Games(NamedTuple):
-    """G games in progress: keys, packed states, who learns, and the opponent's place among `SelfPlay.opponents`."""
+    """G games in progress: keys, packed states, learning players, and the opponent's index among `SelfPlay.opponents`."""
 
     key: Array
     state: Packed
@@ -179,8 +180,8 @@ class _Games(NamedTuple):
 class _Row(NamedTuple):
     """The games before a step, and the step: fields of `Episodes`.
 
-    `search` holds estimates where the search was followed. A search that is only learned from waits until all games are over, as
-    a thousand decisions at a time cost a fraction; until then `search` holds its samples.
+    `search` holds estimates if the search was followed. A search for learning only waits until all games are over, because
+    batches of a thousand decisions cost a fraction; until then `search` holds its samples.
     """
 
     table: Table
@@ -191,15 +192,15 @@ class _Row(NamedTuple):
 
 
 def play_episodes(keys: Array, number: Array, network: Network, play: SelfPlay) -> Episodes:
-    """Play games with the network, greedily on afterstates up to exploration.
+    """Play games with the network, greedily on afterstates except for exploration.
 
-    Pure, and the same for each game whatever the others are, up to rounding in the network.
+    Pure. Each game is independent of the others, up to rounding in the network.
 
     Args:
-        keys: [G], one for each game; consumed.
-        number: int32[G] of each game: says who the opponent is and which seat the network has.
-        network: plays.
-        play: static.
+        keys: [G]. One key for each game; consumed.
+        number: int32[G]. Number of each game, which determines the opponent and the network's seat.
+        network: The network that plays.
+        play: Static.
     """
     num_games = len(keys)
     chunk = min(num_games, _CHUNK[platform()])
@@ -239,7 +240,7 @@ def play_episodes(keys: Array, number: Array, network: Network, play: SelfPlay) 
 
 
 def _deal(keys: Array, number: Array, play: SelfPlay) -> tuple[_Games, Array]:
-    """Begin G games; also tell which players follow beliefs, bool[G, 2]."""
+    """Begin G games; also return which players track beliefs, bool[G, 2]."""
     opponent = number % len(play.opponents)
     seat = (number // len(play.opponents)) % 2
 
@@ -257,12 +258,12 @@ def _keys(key: Array, step: Array) -> Array:
 
 
 class _Beliefs:
-    """Beliefs of the players of G games, [2 G]: that of player v % 2 of game v // 2; None where no filter is given.
+    """Beliefs of the players of G games, [2 G]: index v is player v % 2 of game v // 2; None without a filter.
 
     Args:
-        games: at their beginning.
-        believes: bool[G, 2] whose beliefs are needed.
-        filter: static.
+        games: Games at their start.
+        believes: bool[G, 2]. Required beliefs.
+        filter: Static.
     """
 
     def __init__(self, games: _Games, believes: Array, filter: ParticleFilter | None):
@@ -271,7 +272,7 @@ class _Beliefs:
         self._owners = place // 2, place % 2
 
     def first(self) -> Belief | None:
-        """Begin them."""
+        """Return the initial beliefs."""
         if (filter := self._filter) is None:
             return None
 
@@ -282,13 +283,13 @@ class _Beliefs:
         return jax.vmap(begin)(*self._owners)
 
     def hands(self, beliefs: Belief | None) -> Hands | None:
-        """Take the hands of both players of each game, [G, 2, N]."""
+        """Return the hand particles of both players of each game, [G, 2, N]."""
         if beliefs is None:
             return None
         return jax.tree.map(lambda x: x.reshape(-1, 2, *x.shape[1:]), jax.vmap(Hands.of)(beliefs))
 
     def update(self, beliefs: Belief | None, before: _Games, action: Array, after: _Games) -> Belief | None:
-        """Condition those that are needed on a step, int8[G]."""
+        """Condition the required beliefs on a step, int8[G]."""
         if (filter := self._filter) is None:
             return None
 
@@ -307,7 +308,7 @@ class _Beliefs:
 
 
 def _one_step(is_real: Array, games: _Games, hands: Hands | None, network: Network, play: SelfPlay) -> tuple[_Games, _Row]:
-    """Take C games one step further; also returns the row of what was before it."""
+    """Advance C games by one step; also return the row before it."""
     state, rules = games.state, play.game_rules
     keys = jax.vmap(_keys)(games.key, state.step_count)
     view, outlook, legal, options = _look(state, hands, play)
@@ -348,7 +349,7 @@ def _one_step(is_real: Array, games: _Games, hands: Hands | None, network: Netwo
 
 
 def _look(state: Packed, hands: Hands | None, play: SelfPlay) -> tuple[View, Outlook, Array, Words]:
-    """Show C games to both players, [C, 2], with what they believe; and what the mover may do, as a mask and packed."""
+    """Observe C games as both players, [C, 2], with their beliefs; also return the mover's legal actions, as mask and packed."""
 
     @compiled_apart
     def look(state: Packed, hands: Hands | None) -> tuple[View, Outlook, Array, Words]:
@@ -372,7 +373,7 @@ def _load(opponent: str, rules: Rules) -> Network:
 
 
 def _hidden(state: Packed) -> Hands:
-    """Take the opponents' hands themselves: [C, 1]."""
+    """Return the true hands of the opponents: [C, 1]."""
     hands = [state.table.cards_of(owner, state.rules) for owner in (table.HAND_1, table.HAND_0)]
     hidden = bits.canonical(bits.where(state.current_player == 0, *hands))
     return Hands(bits.map_words(lambda word: word[:, None], hidden), jnp.zeros((len(hidden[0]), 1)))
@@ -387,7 +388,7 @@ def _search(keys: Array, observation: Observation, samples: Samples, legal: Arra
 
 
 def _search_all(keys: Array, games: Episodes, play: SelfPlay, discount: float) -> Array:
-    """Do the searches at all choices of the network: float16[T, G, ...], see `Episodes.search`."""
+    """Search all choices of the network: float16[T, G, ...], see `Episodes.search`."""
     rules, num_games = play.game_rules, len(keys)
     node = find_node(games.table, rules)
     learns = jnp.where(node.meta.player == 0, games.learns[:, 0], games.learns[:, 1])
@@ -409,12 +410,12 @@ def _search_all(keys: Array, games: Episodes, play: SelfPlay, discount: float) -
 
 
 def _observe_mover(state: Packed) -> Observation:
-    """Show C games to the players to move."""
+    """Observe C games as the players to move."""
     return jax.vmap(lambda one: observe_packed(one, one.current_player))(state)
 
 
 def _choose(key: Array, values: Array, legal: Array, *, play: SelfPlay) -> tuple[Array, Array]:
-    """Choose the network's action; also says whether it explores."""
+    """Choose the network's action; also return whether it explores."""
     key_noise, key_whether, key_which = jax.random.split(key, 3)
     noise = play.temperature * jax.random.gumbel(key_noise, values.shape)
     best = jnp.argmax(jnp.where(legal[: len(values)], values + noise, -jnp.inf))
@@ -424,5 +425,5 @@ def _choose(key: Array, values: Array, legal: Array, *, play: SelfPlay) -> tuple
 
 
 def _take(player: Array, leaf: Array) -> Array:
-    """Take the rows of one player of each game: [C, 2, ...] to [C, ...]."""
+    """Select the rows of one player of each game: [C, 2, ...] to [C, ...]."""
     return leaf[jnp.arange(len(player)), player]

@@ -1,4 +1,4 @@
-"""One iteration of training: play games with the present network, then learn from them, on all devices."""
+"""One training iteration on all devices: play games with the present network, then learn from them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _GAMES, _SHOWN, _PICKS = range(3)
 
 @dataclass(frozen=True)
 class Plan:
-    """Settings that an iteration is compiled for; static.
+    """Static settings of a compiled iteration.
 
     Attributes:
-        network: its shape.
-        play, loss, optimizer: see there.
-        games: of an iteration.
-        updates: of an iteration, each from an equal share of the games.
-        epochs: how often an iteration goes through its games.
-        iterations: in all; the learning rate follows from it.
+        network: Shape of the network.
+        play, loss, optimizer: See their options.
+        games: Games per iteration.
+        updates: Updates per pass, each on an equal share of the games.
+        epochs: Passes through the games of an iteration.
+        iterations: Total, which determines the learning rate.
     """
 
     network: NetworkConfig
@@ -48,19 +48,19 @@ class Plan:
             raise ValueError(f"games ({self.games}) must be a multiple of updates ({self.updates})")
 
     def make_optimizer(self) -> optax.GradientTransformation:
-        """Make the transformation of gradients for all updates of all iterations."""
+        """Return the transformation of gradients for all updates of all iterations."""
         return self.optimizer.make(self.iterations * self.epochs * self.updates)
 
 
 class TrainState(NamedTuple):
-    """State of training between iterations; all that a checkpoint holds.
+    """State of training between iterations; the whole content of a checkpoint.
 
     Attributes:
-        params: of the network.
-        average: their running average.
-        optimizer: state of the optimizer.
-        key: of everything random; iteration i uses `fold_in(key, i)`.
-        iteration: int32[] iterations done.
+        params: Parameters of the network.
+        average: Their running average.
+        optimizer: State of the optimizer.
+        key: Source of all randomness; iteration i uses `fold_in(key, i)`.
+        iteration: int32[]. Iterations done.
     """
 
     params: Params
@@ -71,7 +71,7 @@ class TrainState(NamedTuple):
 
 
 class Metrics(NamedTuple):
-    """Sums of the losses of one iteration, float32[] norm of the last gradient, int32[] steps played and games cut off."""
+    """Sums of one iteration's losses, norm of the last gradient, float32[], and numbers of steps and truncated games, int32[]."""
 
     sums: Sums
     gradient_norm: Array
@@ -80,7 +80,7 @@ class Metrics(NamedTuple):
 
 
 def start(seed: int, plan: Plan) -> TrainState:
-    """Make the state before training."""
+    """Return the state before training."""
     key_init, key = jax.random.split(jax.random.key(seed))
     params = init_network(key_init, plan.network).params
     return TrainState(params, params, plan.make_optimizer().init(params), key, jnp.int32(0))
@@ -90,7 +90,7 @@ def check_mesh(plan: Plan, mesh: Mesh) -> None:
     """Check that the games of an update can be divided equally.
 
     Raises:
-        ValueError: they can't.
+        ValueError: If they can't.
     """
     share, kinds = plan.games // plan.updates, len(plan.play.opponents)
     if share % mesh.size:
@@ -106,12 +106,12 @@ def check_mesh(plan: Plan, mesh: Mesh) -> None:
 
 
 def make_iteration(plan: Plan, mesh: Mesh) -> Callable[[TrainState], tuple[TrainState, Metrics]]:
-    """Build the device program of one iteration. The state is on every device, the games are divided among them.
+    """Build the device program of one iteration. Devices replicate the state and divide the games.
 
-    The same games are played, and shared out to the same updates, on any number of devices; only the order of sums differs.
+    Any number of devices plays the same games and assigns them to the same updates; only the order of sums differs.
 
     Raises:
-        ValueError: the devices can't share the games equally.
+        ValueError: If the devices can't share the games equally.
     """
     check_mesh(plan, mesh)
     optimizer = plan.make_optimizer()

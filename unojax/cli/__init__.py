@@ -1,5 +1,8 @@
-"""The command line `unojax`. This module and the options import neither JAX nor what does, so that help and
-complaints about options come at once; a command imports what it needs when it runs."""
+"""The command line `unojax`.
+
+This module and the options import neither JAX nor modules that do, so that help and errors about options come at once. A
+command imports the rest when it runs.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def commands() -> dict[str, type[Any]]:
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command line (None: of this process) and return the exit status. Raises nothing for what a user can do wrong."""
+    """Run the command line (None: of this process) and return the exit status. User errors raise nothing."""
     args = list(sys.argv[1:] if args is None else args)
     name = "unojax"
     if sys.stderr is None:
@@ -48,7 +51,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _complain(name, "stopped", EXIT_INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read the output has enough.
+        # The reader of the output has closed it.
         _drop_output()
         return EXIT_ERROR
     except OSError as error:
@@ -60,7 +63,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         return _complain(name, f"error: not enough memory: {error}", EXIT_ERROR)
     except RuntimeError as error:
-        # JAX without its device, or a device without memory. What follows the first line is the device's own report.
+        # JAX without its device, or a device without memory. The lines after the first are the device's own report.
         told = str(error).partition("\n")[0]
         if "RESOURCE_EXHAUSTED" in told:
             told += " (the device has too little memory; lower the batch size, or the particles or rollouts of an agent)"
@@ -75,21 +78,21 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def run_process() -> NoReturn:
-    """Run the command line of this process, and leave it at once."""
+    """Run the command line of this process, and exit at once."""
     build_small_loops_whole()
-    # Tracing makes objects that stay; looking through them again and again takes a tenth of a short command's time.
+    # Tracing creates lasting objects; repeated garbage collection takes a tenth of a short command's time.
     gc.set_threshold(100_000)
     leave_at_once(main())
 
 
 def _flushed(status: int) -> int:
-    """Write out what is buffered. Raises OSError where it can't be written."""
+    """Flush buffered output. Raises OSError if it can't be written."""
     sys.stdout.flush()
     return status
 
 
 def _drop_output() -> None:
-    """Send what is left of the output nowhere: Python would complain once more when it flushes stdout at exit."""
+    """Discard the rest of the output: Python would report the error again when it flushes stdout at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

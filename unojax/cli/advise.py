@@ -1,4 +1,4 @@
-"""`unojax advise`: what to play in a position, from what the player to move can know."""
+"""`unojax advise`: advice for a position, from the observations of the player to move."""
 
 from __future__ import annotations
 

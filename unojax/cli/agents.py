@@ -1,4 +1,4 @@
-"""`unojax agents`: who can play, and what can be set."""
+"""`unojax agents`: available agents and their options."""
 
 from __future__ import annotations
 

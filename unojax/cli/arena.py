@@ -1,4 +1,4 @@
-"""`unojax arena`: agents against each other in pairs of games with the same deal, and how strong each is."""
+"""`unojax arena`: matches of agents on duplicate deals, and the agents' ratings."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Arena:
         return 0 if played.complete else EXIT_INTERRUPTED
 
     def _play(self, rules: Rules) -> tuple[Tournament | None, bool]:
-        """Play, and return the games so far, with whether Ctrl-C ended them. While compiling there is nothing to save."""
+        """Play; return the games so far, and whether Ctrl-C ended them. During compilation there is nothing to save."""
         from unojax.arena import tournament
         from unojax.device.shares import this_share
 

@@ -1,4 +1,4 @@
-"""`unojax belief`: what one player can know of the other's hand, turn by turn through one game."""
+"""`unojax belief`: one player's belief about the other hand, turn by turn through one game."""
 
 from __future__ import annotations
 
@@ -122,12 +122,12 @@ class ShowBelief:
             game = _game(self, key, rules)
             rules = game.start.rules
             if isinstance(game, SeenGame):
-                # It knows one player's view alone.
+                # The file holds one player's view only.
                 request, game = replace(self, player=cast(Any, game.player), hide_truth=True), game.since_count()
             first, last = _turns(game)
             if self.turn is not None and not first <= self.turn <= last:
                 raise ValueError(f"--turn must be in [{first}, {last}], the turns of this game, got {self.turn}")
-            # A stream of its own: the game is the same whatever is believed about it.
+            # A separate stream: the game is independent of beliefs about it.
             if self.belief_seed is not None:
                 key = jax.random.key(self.belief_seed, impl="threefry2x32")
             turns = _show_turns(request, game, filter, jax.random.fold_in(key, 2), status)
@@ -144,7 +144,7 @@ class ShowBelief:
         return 0
 
     def _check(self) -> None:
-        """Check that the options fit each other. Raises ValueError otherwise."""
+        """Check that the options are compatible. Raises ValueError otherwise."""
         check_policy_names(self.policies)
         if (self.start is None) != (self.actions is None):
             raise ValueError("--start and --actions need each other: a position, and what is played from it")
@@ -159,7 +159,7 @@ class ShowBelief:
 
 
 def _turns(game: Replay | SeenGame) -> tuple[int, int]:
-    """Number the first and the last turn."""
+    """Return the numbers of the first and the last turn."""
     from unojax.games.seen import SeenGame
 
     if isinstance(game, SeenGame):
@@ -170,18 +170,18 @@ def _turns(game: Replay | SeenGame) -> tuple[int, int]:
 def _show_turns(
     request: ShowBelief, game: Replay | SeenGame, filter: ParticleFilter, key: Array, status: Status
 ) -> list[BeliefTurn]:
-    """Show the turns as they come, up to the one asked for."""
+    """Show the turns when they are ready, up to the requested one."""
     from unojax.analysis.turns import track_turns
     from unojax.terminal import belief
 
     with_truth, (_, last) = not request.hide_truth, _turns(game)
     shows_all = request.json != output.STDOUT and request.turn is None
-    # Where another program shows what comes, a status line would write across it.
+    # If another program shows the output, a status line would overwrite it.
     shows_status = output.shows_progress(quiet=request.quiet) and (sys.stdout.isatty() or not shows_all)
     turns: list[BeliefTurn] = []
     status.update(output.COMPILING)
     for turn in track_turns(game, request.player, key, filter):
-        # While a status line runs, rich sends what is printed to where the line is.
+        # While a status line runs, rich sends printed output to the status line's stream.
         status.stop()
         if shows_all and not turns:
             tables.show(belief.legend(request.player, with_truth=with_truth), "")

@@ -1,4 +1,4 @@
-"""`unojax evaluate`: an agent's score on a fixed set of deals, to be quoted."""
+"""`unojax evaluate`: an agent's score on a fixed set of deals, comparable between users."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Evaluate:
 
 
 def _play_together(key: Any, players: Any, num_pairs: int, **options: Any) -> Pairs:
-    """Play a match in all processes. Raises `unojax.device.shares.LostProcessError` where one is lost."""
+    """Play a match in all processes. Raises `unojax.device.shares.LostProcessError` if one is lost."""
     from unojax.arena import Pairs, play_match
     from unojax.device.shares import gather, this_share
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their values are read. Imports no JAX until an option needs it."""
+"""Options that several commands share, and the parsing of their values. Imports no JAX until an option needs it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AGENT_HELP: Final = (
     "my.py:name is one of your own. unojax agents says what each is."
 )
 _MAX_COUNT: Final = 2**31
-"""Most games that one key numbers, and more lanes than any device holds."""
+"""Largest number of games of one key, and more env slots than any device holds."""
 
 
 def _read_count(text: str) -> int:
@@ -98,14 +98,14 @@ JsonTarget = Annotated[Optional[str], tyro.conf.arg(metavar="FILE|-", help=_JSON
 
 @cache
 def _help_of_rules() -> dict[str, str]:
-    """Read what the docstring of `Rules` says of each field; nothing if Python leaves docstrings out (-OO)."""
+    """Return the descriptions of the fields in the docstring of `Rules`; empty if Python omits docstrings (-OO)."""
     from unojax.docstrings import read_docstring
 
     return {name: (meaning[:1].upper() + meaning[1:]).replace("`", "") for name, meaning in read_docstring(Rules)[1].items()}
 
 
 def _rule_option(name: str, kind: Any, default: Any) -> tuple[Any, Any]:
-    """Make the type and the default of the option for a field of `Rules`."""
+    """Return the type and the default of the option for a field of `Rules`."""
     told, metavar = _help_of_rules().get(name, ""), None
     if kind == tuple[int, ...]:
         kind, default, metavar = str, "full", "DECK"
@@ -114,13 +114,13 @@ def _rule_option(name: str, kind: Any, default: Any) -> tuple[Any, Any]:
     elif kind is float:
         kind = Number
     if any(name in preset.changes for preset in PRESETS.values()):
-        # It is as the named rules say unless it is given.
+        # The named rules decide unless the option is given.
         kind, default, told = Optional[kind], None, f"{told} None: as --rules says."
     return Annotated[kind, tyro.conf.arg(help=told, metavar=metavar)], default
 
 
 def _with_fields_of_rules(cls: type[_Value]) -> type[_Value]:
-    """Give a class of options one for each field of `Rules`, and make it a dataclass."""
+    """Add an option for each field of `Rules` to a class of options, and make it a dataclass."""
     for field in fields(Rules):
         option, default = _rule_option(field.name, field_types()[field.name], field.default)
         cls.__annotations__[field.name] = option
@@ -128,7 +128,7 @@ def _with_fields_of_rules(cls: type[_Value]) -> type[_Value]:
     return dataclass(frozen=True)(cls)
 
 
-# Help texts stand in `arg` wherever they need more than a line: tyro keeps the line breaks of a docstring.
+# Help texts longer than a line are in `arg`, because tyro keeps the line breaks of a docstring.
 @_with_fields_of_rules
 class RuleOptions:
     """The rules of the game."""
@@ -143,9 +143,9 @@ class RuleOptions:
     ] = "default"
 
     def build(self) -> Rules:
-        """Make the rules. Raises ValueError, in the names of the options, if one is out of its range."""
+        """Return the rules. Raises ValueError, in the names of the options, if one is out of range."""
         given = {name: value for name in field_types() if (value := getattr(self, name)) is not None}
-        # No limit is what all named rules have; `deck` may be text.
+        # No named rules have a limit; `deck` may be text.
         try:
             return replace(PRESETS[self.rules], **given)
         except ValueError as error:
@@ -153,12 +153,12 @@ class RuleOptions:
 
 
 def as_options(message: str, names: Iterable[str], renamed: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Write Python's names in an error of the library as the options that the user typed: `max_steps` as `--max-steps`.
+    """Replace Python's names in a library error by the user's options: `max_steps` by `--max-steps`.
 
     Args:
-        message: names arguments of one word at its beginning, in backquotes, or as in `points=True`.
-        names: of the options' fields.
-        renamed: arguments whose option has another name.
+        message: Error message that names one-word arguments at its beginning, in backquotes, or as in `points=True`.
+        names: Names of the options' fields.
+        renamed: Arguments whose option has another name.
     """
     for name, field in {**{name: name for name in names}, **renamed}.items():
         option = f"--{field.replace('_', '-')}"
@@ -171,19 +171,19 @@ def as_options(message: str, names: Iterable[str], renamed: Mapping[str, str] = 
 
 @contextmanager
 def naming_options(command: Any, **renamed: str) -> Iterator[None]:
-    """Raise a plain ValueError of the library in the names of a command's options; see `as_options`."""
+    """Raise a plain ValueError of the library with the names of a command's options; see `as_options`."""
     try:
         yield
     except ValueError as error:
         if type(error) is not ValueError:
-            # It has fields, or a handler of its own.
+            # It has fields, or its own handler.
             raise
         names = [field.name for field in fields(command)]
         raise ValueError(as_options(str(error), [*names, *(field_types() if "rules" in names else ())], renamed)) from error
 
 
 def get_opponent(text: str) -> Opponent:
-    """Make the opponent that `--opponent-model` names. Raises ValueError where it names none."""
+    """Return the opponent model of `--opponent-model`. Raises ValueError if it is invalid."""
     from unojax.belief.opponents import parse_opponent
 
     try:

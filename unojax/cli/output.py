@@ -1,4 +1,4 @@
-"""What commands print and write: tables or JSON, progress, notes, and the machine. Imports no JAX until it is asked for."""
+"""Output of commands: tables or JSON, progress, notes, and the machine. Imports no JAX until required."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COMPILING: Final = "compiling; faster the next time"
 
 
 def report(json_target: str | None, tables: Callable[[], Sequence[RenderableType]], data: Callable[[], dict[str, Any]]) -> None:
-    """Print tables, unless JSON goes to stdout in their place; and write the results as JSON if a target is given."""
+    """Print tables, unless JSON goes to stdout instead, and write the results as JSON if a target is given."""
     if json_target != STDOUT:
         show(*tables())
     if json_target is not None:
@@ -37,7 +37,7 @@ def report(json_target: str | None, tables: Callable[[], Sequence[RenderableType
 
 
 def write_json(target: str, data: dict[str, Any]) -> None:
-    """Write to stdout for `-`, else to a file as a whole. Raises ValueError if it can't be written."""
+    """Write to stdout for `-`, else to a file, atomically. Raises ValueError if it can't be written."""
     text = json.dumps(data, indent=2, allow_nan=False) + "\n"
     if target == STDOUT:
         sys.stdout.write(text)
@@ -46,7 +46,7 @@ def write_json(target: str, data: dict[str, Any]) -> None:
 
 
 def write_file(option: str, target: str, content: str | bytes) -> None:
-    """Write a file, which is there as a whole or not at all. Raises ValueError if it can't be written."""
+    """Write a file, atomically. Raises ValueError if it can't be written."""
     try:
         write_whole(target, content)
     except OSError as error:
@@ -55,7 +55,7 @@ def write_file(option: str, target: str, content: str | bytes) -> None:
 
 @contextlib.contextmanager
 def writing(option: str, target: str) -> Iterator[ColumnFile]:
-    """Open a file of columns, which is there at the end of the block. Raises ValueError if it can't be written."""
+    """Open a file of columns, which appears at the end of the block. Raises ValueError if it can't be written."""
     from unojax.files.columns import ColumnFile
 
     try:
@@ -66,17 +66,17 @@ def writing(option: str, target: str) -> Iterator[ColumnFile]:
 
 
 def error_console() -> Console:
-    """Make a console for progress and notes."""
+    """Return a console for progress and notes."""
     return Console(file=sys.stderr, markup=False, highlight=False, emoji=False)
 
 
 def note(command: str, words: str) -> None:
-    """Say something beside the results, on the error stream."""
+    """Print a note on the error stream."""
     error_console().print(f"unojax {command}: {words}", soft_wrap=True)
 
 
 def note_agents(command: str, agents: Sequence[Agent]) -> None:
-    """Say on the error stream which agents are shown the opponent's hand."""
+    """Note on the error stream which agents see the opponent's hand."""
     from unojax.agents import sees_hidden_hand
 
     for agent in agents:
@@ -85,7 +85,7 @@ def note_agents(command: str, agents: Sequence[Agent]) -> None:
 
 
 def note_faults(command: str, agents: Sequence[Agent]) -> dict[str, list[str]]:
-    """Say on the error stream what agents did wrong so far, and return it by their names."""
+    """Note the agents' errors so far on the error stream, and return them by agent."""
     from unojax.agents import faults_of
 
     faults = {agent.name: faults_of(agent) for agent in agents}
@@ -96,19 +96,19 @@ def note_faults(command: str, agents: Sequence[Agent]) -> dict[str, list[str]]:
 
 
 def shows_progress(*, quiet: bool) -> bool:
-    """Tell whether someone is looking. FORCE_COLOR makes rich take any file for a terminal, so the file is asked."""
+    """Return whether a person watches. FORCE_COLOR makes rich treat any file as a terminal, so the file is checked."""
     return not quiet and sys.stderr.isatty()
 
 
 def progress(*, quiet: bool) -> Progress:
-    """Make a bar on the error stream that is gone when it is done. Its tasks have a field `done`, said behind the bar."""
+    """Return a bar on the error stream that disappears when done. Its tasks have a field `done`, shown behind the bar."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]}"), TimeRemainingColumn())
     return Progress(*columns, console=error_console(), transient=True, disable=not shows_progress(quiet=quiet))
 
 
 @contextlib.contextmanager
 def status(words: str, *, quiet: bool) -> Iterator[Status]:
-    """Show a line on the error stream that is gone when it is done."""
+    """Show a line on the error stream that disappears when done."""
     line = Status(words, console=error_console())
     if shows_progress(quiet=quiet):
         line.start()
@@ -119,19 +119,19 @@ def status(words: str, *, quiet: bool) -> Iterator[Status]:
 
 
 def find_devices() -> list[Any]:
-    """List JAX's devices, the one that is used first. Raises RuntimeError if there is none."""
+    """Return JAX's devices, the default one first. Raises RuntimeError if there is none."""
     import jax
 
     try:
         return jax.devices()
     except AssertionError:
-        # What JAX does if each platform of JAX_PLATFORMS is there, and none has a device.
+        # JAX does this if each platform of JAX_PLATFORMS exists, and none has a device.
         asked = os.environ.get("JAX_PLATFORMS", "")
         raise RuntimeError(f"JAX found no device for JAX_PLATFORMS={asked!r}; leave it out, or set it to cpu") from None
 
 
 def machine() -> dict[str, Any]:
-    """Name the device and the versions. Raises RuntimeError if JAX has no device."""
+    """Return the device and the versions. Raises RuntimeError if JAX has no device."""
     devices = find_devices()
     import jax
     import jaxlib
@@ -154,7 +154,7 @@ def machine() -> dict[str, Any]:
 
 
 def machine_facts(about: dict[str, Any]) -> dict[str, str]:
-    """Put `machine()` in words."""
+    """Return `machine()` in words."""
     device, versions = about["device"], about["versions"]
     name = device["platform"] if device["kind"] == device["platform"] else f"{device['platform']} ({device['kind']})"
     more = f", {device['count']} of them" if device["count"] > 1 else ""

@@ -1,4 +1,4 @@
-"""The commands by what people want, their overview, and the parser's errors in one line. Imports no JAX."""
+"""Commands in groups by purpose, their overview, and the parser's errors in one line. Imports no JAX."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _MAX_SUGGESTIONS: Final = 2
 
 
 class Command(Protocol):
-    """A command with its options, as the parser has read them: a dataclass."""
+    """A command with its parsed options: a dataclass."""
 
     def run(self) -> int:
-        """Carry the command out and return the exit status. Raises ValueError if an option's value is not allowed."""
+        """Run the command and return the exit status. Raises ValueError if an option's value is invalid."""
         ...
 
 
 def groups() -> dict[str, dict[str, type[Command]]]:
-    """Return the commands by name, in groups by what people want."""
+    """Return the commands by name, in groups by purpose."""
     from unojax.cli.advise import Advise
     from unojax.cli.agents import ShowAgents
     from unojax.cli.arena import Arena
@@ -57,13 +57,13 @@ def commands() -> dict[str, type[Command]]:
 
 
 def overview() -> str:
-    """Describe all commands, a line or two each."""
+    """Return a description of all commands, a line or two each."""
     rows = ["usage: unojax COMMAND [OPTIONS]", "", _DESCRIPTION]
     width = max(map(len, commands()))
     for heading, group in groups().items():
         rows += ["", heading]
         for name, command in group.items():
-            # Python leaves docstrings out if it is told to (-OO).
+            # Python omits docstrings with -OO.
             summary = (command.__doc__ or "").partition(".")[0]
             rows += textwrap.wrap(f"  {name:{width}}  {summary}", _WIDTH, subsequent_indent=" " * (width + 4)) or [f"  {name}"]
     rows += ["", "unojax COMMAND --help: its options. unojax --version: what a report of a defect needs to name."]
@@ -71,11 +71,11 @@ def overview() -> str:
 
 
 def parse(args: Sequence[str]) -> Command:
-    """Read a command and its options.
+    """Parse a command and its options.
 
     Raises:
-        ValueError: If they can't be read; the message is one line.
-        SystemExit: If the help of the command was asked for, and printed.
+        ValueError: If they can't be parsed; the message is one line.
+        SystemExit: After the requested help of the command was printed.
     """
     known, name = commands(), args[0]
     if name not in known:
@@ -90,14 +90,14 @@ def parse(args: Sequence[str]) -> Command:
 
 
 def option_names(command: type[Any]) -> list[str]:
-    """Return the options of a command, as they are typed."""
+    """Return the options of a command, as typed."""
     own = [field.name for field in fields(command)]
     names = own + list(field_types()) * ("rules" in own)
     return [f"--{name.replace('_', '-')}" for name in dict.fromkeys(names)]
 
 
 def _words(event: _errors.ParseErrorEvent, options: list[str]) -> str:
-    """Say in a sentence what can't be read."""
+    """Return a sentence about the parsing error."""
     match event:
         case _errors.UnrecognizedArgs(tokens=tokens):
             return _unknown(tokens, options)
@@ -121,11 +121,11 @@ def _words(event: _errors.ParseErrorEvent, options: list[str]) -> str:
 
 
 def _name(argument: Any) -> str:
-    """Name an argument as the help does: `--games`, `FILE.json`."""
+    """Return the name of an argument as in the help: `--games`, `FILE.json`."""
     if not argument.is_positional():
         return argument.display_name()
     metavar = str(argument.lowered.metavar)
-    # Of choices alone the parser makes a name that lists them.
+    # For pure choices the parser's name lists them.
     return argument.field.extern_name.upper() if "{" in metavar else metavar
 
 
@@ -136,7 +136,7 @@ def _unknown(tokens: list[str], options: list[str]) -> str:
 
 
 def _suggestions(words: list[str], known: list[str]) -> str:
-    """Suggest names that begin like a word, or differ from it by a slip; nothing if there are none."""
+    """Suggest names with the same beginning, or within a typing error; nothing if there are none."""
     meant = [each for word in words for each in known if len(word) > len("--xx") and each.startswith(word)]
     meant += [each for word in words for each in get_close_matches(word, known, n=_MAX_SUGGESTIONS, cutoff=0.75)]
     return f"; perhaps you meant {' or '.join(dict.fromkeys(meant[:_MAX_SUGGESTIONS]))}" if meant else ""

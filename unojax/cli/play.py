@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from unojax.search.agents import SearchAgent
 
 _MAX_HINTS: Final = 100_000
-"""Rollouts of each play: their results are kept until all are done."""
+"""Rollouts of each play, whose results are all held in memory."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class PlayGame:
         return self._serve(rules) if self.web else self._talk(rules)
 
     def _talk(self, rules: Rules) -> int:
-        """Play in the terminal: deal or resume, talk, and play again."""
+        """Play in the terminal: deal or resume, run the conversation, and repeat."""
         from rich.console import Console
 
         from unojax.games.advisor import Advisor
@@ -135,7 +135,7 @@ class PlayGame:
                 ahead.close()
             if not conversation.wants_rematch:
                 return status
-            # What the two found out about each other goes on.
+            # The agent keeps its memory of the person, and the advice its posterior over the agent's type.
             last, log_types, tally = session.memory, conversation.learned, tally.after(session)
             setup, path = setup.rematch, path and next_path(path)
 
@@ -159,26 +159,26 @@ class PlayGame:
 
     @property
     def _advice(self) -> str | None:
-        """The spec of the search behind the advice; None if there is to be none."""
+        """Return the spec of the search behind the advice; None without advice."""
         if self.hints is None:
             return None
         return f"mc:rollouts={self.hints},model={ADVISER_MODEL if self.opponent_model is None else self.opponent_model}"
 
     def _adviser(self, rules: Rules) -> SearchAgent | None:
-        """Make the search behind the advice, if there is to be any. Raises ValueError if there is no such model."""
+        """Return the search behind the advice, if any. Raises ValueError if there is no such model."""
         from unojax.search.agents import SearchAgent
 
         if self._advice is None:
             return None
         if self.opponent_model is not None:
-            # The search reads it again; a mistake in it is reported by the name of the option.
+            # The search parses it again; checked here so that an error names the option.
             get_opponent(self.opponent_model)
         search = parse_agent(self._advice, rules=rules)
         assert isinstance(search, SearchAgent)
         return search
 
     def _check(self) -> None:
-        """Check that the options fit each other. Raises ValueError otherwise."""
+        """Check that the options are compatible. Raises ValueError otherwise."""
         if self.hints is not None and not 2 <= self.hints <= _MAX_HINTS:
             raise ValueError(f"--hints must be in [2, {_MAX_HINTS}] or none, got {self.hints}")
         if not 0 <= self.port < 2**16:
@@ -229,7 +229,7 @@ def _resume(path: str, opponent: str | None) -> Setup:
 
 
 def _check_is_free(path: str) -> None:
-    """Check that the next deal is written over nothing but a game that is over. Raises ValueError otherwise."""
+    """Check that the next deal overwrites at most a finished game. Raises ValueError otherwise."""
     from unojax.games.gamefile import is_unfinished
 
     try:

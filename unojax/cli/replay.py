@@ -56,7 +56,7 @@ class ShowReplay:
         return 0
 
     def _draw(self, played: Replay, views: list[Any], player: int | None, game: GameFile) -> None:
-        """Write the files that were asked for, before anything is shown."""
+        """Write the requested files, before anything is shown."""
         from unojax import viz
 
         positions = played.states if player is None else views[player]
@@ -68,7 +68,7 @@ class ShowReplay:
 
 
 def _move(played: Replay, number: int, player: int | None) -> Text:
-    """Tell the move that led to a turn as `player` saw it; if that is None, as its mover did."""
+    """Describe the move that led to a turn as `player` saw it; if None, as its mover did."""
     from unojax.terminal import cards as drawing
 
     if number == 0:

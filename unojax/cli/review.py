@@ -1,4 +1,4 @@
-"""`unojax review`: a saved game looked back at: win probability, belief, and what each choice cost."""
+"""`unojax review`: review of a saved game: win probability, belief, and the cost of each choice."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Review:
 
 
 def _page(game: GameFile, turns: list[ReviewedTurn], player: int) -> str:
-    """Draw the page of the turns that were looked at."""
+    """Return the page of the reviewed turns."""
     import numpy as np
 
     from unojax import viz

@@ -1,4 +1,4 @@
-"""`unojax rules`: the rules in words, as the rule options have them, and the cards of the deck."""
+"""`unojax rules`: the rules in words, under the rule options, and the cards of the deck."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ShowRules:
 
 
 def card_table(rules: Rules) -> Table:
-    """Count the copies of each card in the deck; colours and ranks that it lacks are left out."""
+    """Count the copies of each card in the deck; missing colours and ranks are omitted."""
     ranks = [rank for rank in range(cards.NUM_COLORED_RANKS) if has_rank(rules, rank)]
     table = tables.grid(f"The {rules.num_cards} cards", ("",), [*(cards.RANK_NAMES[rank] for rank in ranks), "sum"])
     for color, name in enumerate(cards.COLOR_NAMES):

@@ -1,4 +1,4 @@
-"""A page in the browser, served until Ctrl-C: what `unojax play --web` and `unojax table --web` share."""
+"""A page in the browser, served until Ctrl-C: shared by `unojax play --web` and `unojax table --web`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def serve_page(command: str, make_defaults: Callable[[], Any], *, port: int, bro
     """Serve the page of a command until Ctrl-C, and return the exit status.
 
     Args:
-        command: its name.
-        make_defaults: makes what the server takes, once it is known that there can be one.
-        port, browser: as the options say.
+        command: Name of the command.
+        make_defaults: Function that creates the server's arguments, called once the web libraries are known to be there.
+        port, browser: As in the options.
 
     Raises:
-        ValueError: If the port is taken, or games can't be kept.
+        ValueError: If the port is taken, or games can't be saved.
     """
     output.find_devices()
     try:

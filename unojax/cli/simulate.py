@@ -1,4 +1,4 @@
-"""`unojax simulate`: who wins how often, over many games of two policies; or their games step by step, in a file."""
+"""`unojax simulate`: win rates over many games of two policies, or a file of all their steps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from unojax.arena.win_rates import WinRates
 
 _STEP_BATCH = 256
-"""Games at a time, of which all steps are kept."""
+"""Games at a time with all steps in memory."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Simulate:
         return [win_table(found), "", tables.facts(facts | output.machine_facts(about))]
 
     def _write_steps(self, rules: Rules, about: dict[str, Any]) -> int:
-        """Keep every step of the games in the file."""
+        """Write every step of the games to the file."""
         import jax
 
         from unojax.device.shares import this_share
@@ -185,7 +185,7 @@ class Simulate:
 
 
 def win_table(found: WinRates) -> Table:
-    """Draw the table of games won, by policy and seat."""
+    """Return the table of games won, by policy and seat."""
     columns = (*tables.seats(found.rules), "in all")
     table = tables.grid(f"Games won, % (95 % interval), of {count(found.total.games, 'game')}", ("",), columns)
 
@@ -193,7 +193,7 @@ def win_table(found: WinRates) -> Table:
         return ["-" if rate is None else tables.percent_between(rate.value, rate.interval) for rate in rates]
 
     for policy, name in enumerate(found.policies):
-        # Two policies of one name need another.
+        # Two policies of the same name are told apart by a suffix.
         table.add_row(f"{name} {'AB'[policy]}" if len(set(found.policies)) == 1 else name, *cells(found.rates(policy)))
     if None not in found.tallies:
         table.add_row("either", *cells(found.rates_of_players), "")

@@ -76,7 +76,7 @@ class Solve:
         return 0 if complete else EXIT_INTERRUPTED
 
     def _iterate(self, tree: Tree) -> tuple[Solution, bool]:
-        """Return the best solution, and whether no Ctrl-C came before it."""
+        """Return the best solution, and whether it finished without Ctrl-C."""
         from unojax.solve.runs import improve_solution
 
         solution = None
@@ -107,7 +107,7 @@ class Solve:
             if row.iteration >= least or row is solution.history[-1]:
                 table.add_row(f"{row.iteration:,}", f"{row.exploitability:.3g}")
                 least = 2 * row.iteration
-        # A player's return differs from that at an equilibrium by no more than what both could gain.
+        # A player's return differs from the equilibrium value by at most the sum of both players' gains.
         sign, error = tables.plus_minus(), 2 * solution.exploitability
         won, (first, second) = (1 + solution.value) / 2, tree.num_infosets
         facts = {
@@ -134,7 +134,7 @@ class Solve:
 
 
 def check_game(game: str, rules: RuleOptions) -> None:
-    """Check that a game that has cards of its own is given no others. Raises ValueError otherwise."""
+    """Check that a game with its own cards is given no others. Raises ValueError otherwise."""
     default = RuleOptions()
     given = [f"--{name.replace('_', '-')}" for name in ("deck", "hand_size") if getattr(rules, name) != getattr(default, name)]
     if game != "rules" and given:

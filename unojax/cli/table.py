@@ -1,4 +1,4 @@
-"""`unojax table`: a game that others play, followed at a real table."""
+"""`unojax table`: a game of other people, tracked at a real table."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class FollowTable:
         return TableConversation(table, read_line, console, path, animate=animate).run()
 
     def _serve(self, rules: Rules) -> int:
-        """Serve the page until Ctrl-C; it asks for the cards of the deal that the options do not name."""
+        """Serve the page until Ctrl-C; it asks for the cards of the deal that the options omit."""
         from unojax.cli.serving import serve_page
         from unojax.games.advising import read_search
 
@@ -97,7 +97,7 @@ class FollowTable:
         return serve_page("table", defaults, port=self.port, browser=self.browser)
 
     def _check(self) -> None:
-        """Check that the options fit each other. Raises ValueError otherwise."""
+        """Check that the options are compatible. Raises ValueError otherwise."""
         default = FollowTable()
         if self.resume is not None:
             names = ("hand", "top", "opponent_begins", "opponent", "pile", "penalty", "seed", "rules")
@@ -117,7 +117,7 @@ class FollowTable:
 
 
 def _start(request: FollowTable, rules: Rules) -> Table:
-    """Set the table up, or take up a saved game; ask for what the options leave open."""
+    """Set up the table, or resume a saved game; ask for what the options omit."""
     from unojax.games.at_table import Table
     from unojax.terminal.conversation import read_line
 

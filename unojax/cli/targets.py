@@ -1,4 +1,4 @@
-"""Files that a command names, looked at before anything slow is done. Imports no JAX."""
+"""Files that a command names, checked before slow work. Imports no JAX."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STDOUT: Final = "-"
 SAVED_GAME: Final = {"is_saved_game": True}
 """Metadata of an option's field: it names a saved game, which is read."""
 _WRITTEN: Final = ("out", "html", "svg", "results", "plot", "state", "save", "json")
-"""Options that name files which are written; some of them are read before."""
+"""Options that name output files; some are also read."""
 _SPECS: Final = ("agent", "agents", "opponent", "opponents", "policies", "exact_belief")
 """Options that name agents or policies."""
 _PICTURES: Final = (".svg", ".png")
@@ -42,7 +42,7 @@ def check_files(options: Any) -> None:
 
 
 def check_apart(options: Any) -> None:
-    """Check that a command writes no file that it reads, and none twice. Raises ValueError otherwise."""
+    """Check that a command does not write a file that it reads, nor one file twice. Raises ValueError otherwise."""
     taken = {path.resolve(): what for path, what in _read_files(options)}
     for option in _WRITTEN:
         target = getattr(options, option, None)
@@ -70,7 +70,7 @@ def _check_picture(target: str) -> None:
 
 
 def _read_files(options: Any) -> Iterator[tuple[Path, str]]:
-    """List the files that a command reads, each with what it is."""
+    """Return the files that a command reads, each with its description."""
     deck = getattr(getattr(options, "rules", None), "deck", "")
     if deck.endswith(".json"):
         yield Path(deck), "read by --deck"
@@ -80,7 +80,7 @@ def _read_files(options: Any) -> Iterator[tuple[Path, str]]:
             yield Path(value), "the saved game itself"
         if field.name in _SPECS:
             specs = value if isinstance(value, tuple) else (value,)
-            # Next to a position, the opponent is a number of cards.
+            # With a position, the opponent is a number of cards.
             for spec in specs:
                 if isinstance(spec, str):
                     # A number or a flag is no file; a program may have no suffix.

@@ -10,7 +10,7 @@ import numpy as np
 import tyro
 
 _OWN: Final = ("distributed", "out", "results", "plot", "json", "quiet")
-"""Options that each process may have for itself."""
+"""Options that may differ between processes."""
 
 Distributed = Annotated[
     Optional[str],
@@ -23,7 +23,7 @@ Distributed = Annotated[
 
 
 def join(command: Any) -> None:
-    """Join the other processes if the command, of any kind, says that there are some."""
+    """Join the other processes if the command's options name any."""
     if (text := getattr(command, "distributed", None)) is None:
         return
     from unojax.device.shares import join_processes
@@ -33,7 +33,7 @@ def join(command: Any) -> None:
 
 
 def leave(command: Any, status: int) -> None:
-    """Wait for the other processes after a command that has gone well: the first one must leave last."""
+    """Wait for the other processes after a successful command: the first one must leave last."""
     if getattr(command, "distributed", None) is not None and status == 0:
         import jax
 
@@ -41,14 +41,14 @@ def leave(command: Any, status: int) -> None:
 
 
 def is_first() -> bool:
-    """Tell the process that reports."""
+    """Return whether this process reports."""
     from unojax.device.shares import this_share
 
     return this_share().part == 0
 
 
 def collect(command: str, arrays: Mapping[str, np.ndarray]) -> tuple[list[dict[str, np.ndarray]], bool]:
-    """Give the arrays of all processes, and whether all are there; where one is lost, those of this process alone, and say so."""
+    """Return the arrays of all processes, and whether all are present; if one is lost, warn and return only this process's."""
     from unojax.cli import output
     from unojax.device.shares import LostProcessError, gather, this_share
 

@@ -1,4 +1,4 @@
-"""`unojax --version`: what a report of a defect needs to name. Imports neither JAX nor any of what it lists."""
+"""`unojax --version`: information for bug reports. Imports neither JAX nor the listed libraries."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Final
 from unojax import __version__
 
 _NO_PART: Final = ("all", "dev", "docs", "test")
-"""Extras whose libraries have no part in results, and the sum of the others."""
+"""Extras whose libraries do not affect results, and the sum of the others."""
 _BUILDS: Final = ("jax-cuda12-plugin", "jax-cuda13-plugin", "jax-rocm7-plugin", "jax-rocm60-plugin")
-"""Builds of JAX for other devices than the CPU, as they are called where they are installed."""
+"""Packages of JAX for devices other than the CPU, by their installed names."""
 
 
 def describe() -> str:
-    """Name the versions of the package, Python, the platform, JAX, and all libraries of the package that are installed."""
+    """Return the versions of the package, Python, the platform, JAX, and all installed dependencies."""
     required, optional = _libraries()
     facts = {
         "Python": f"{platform.python_version()} ({platform.python_implementation()})",
@@ -37,11 +37,11 @@ def _device() -> str:
 
 
 def _libraries() -> tuple[list[str], list[str]]:
-    """Read from the metadata which libraries the package needs, and which it has a use for."""
+    """Read the package's required and optional libraries from its metadata."""
     try:
         lines = metadata.requires("unojax") or []
     except metadata.PackageNotFoundError:
-        # Files that nobody has installed.
+        # Source files without an installation.
         lines = ["jax"]
     required, optional = ["jaxlib"], []
     for line in lines:

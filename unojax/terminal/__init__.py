@@ -1,4 +1,4 @@
-"""How results look on a terminal: cards in colour, tables, numbers with their errors; and a game played there.
+"""Results on a terminal: cards in colour, tables, numbers with their errors; and a game played there.
 
-`tables` has what all share. Tables and texts are Rich's, so that notebooks show them too.
+`tables` holds the shared parts. Tables and texts are Rich's, so that notebooks show them too.
 """

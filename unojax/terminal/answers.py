@@ -1,4 +1,4 @@
-"""Input of a person in a game: a number or a card, a draw, or a command. Every complaint is one line."""
+"""A person's input in a game: a number or a card, a draw, or a command. Every error message is one line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST_QUOTE = 20
 
 
 class Command(enum.Enum):
-    """An input in place of a play."""
+    """An input other than a play."""
 
     ADVICE = ("?", "hint")
     HELP = ("h", "help")
@@ -31,19 +31,22 @@ _COMMANDS = {word: command for command in Command for word in command.value}
 
 @dataclass(frozen=True)
 class Wild:
-    """A wild card whose colour is yet to be chosen. `rank` is 13 or 14."""
+    """A wild card whose colour is still to be chosen. `rank` is 13 or 14."""
 
     rank: int
 
     def declare(self, color: int) -> int:
-        """Give the action that plays it."""
+        """Return the action that plays it with a colour."""
         return color * cards.NUM_RANKS + self.rank
 
 
 @dataclass(frozen=True)
 class Options:
-    """Choices of a person who is to move: the playable card `types` in order, of which number n on the screen is `types[n - 1]`;
-    none if there is only a draw. `may_draw` and `may_challenge`: drawing (or passing) and a challenge are choices too."""
+    """Options of a person to move.
+
+    `types` are the playable card types in order; number n on the screen is `types[n - 1]`. It is empty if the person can
+    only draw. `may_draw` and `may_challenge`: drawing (or passing) and a challenge are options too.
+    """
 
     view: Observation
     types: tuple[int, ...]
@@ -52,24 +55,26 @@ class Options:
 
     @classmethod
     def of(cls, view: Observation, legal: np.ndarray) -> Options:
-        """Find the choices in a position; `legal` is bool[61] or [62]."""
+        """Return the options in a position; `legal` is bool[61] or [62]."""
         types = np.unique(cards.TYPE_OF_PLAY[np.flatnonzero(legal[: cards.DRAW])])
         may_draw = bool(legal[cards.DRAW]) and int(legal.sum()) > 1
         return cls(view, tuple(types.tolist()), may_draw, bool(legal[cards.DRAW + 1 :].any()))
 
     @property
     def extra(self) -> str:
-        """Say what may be done besides playing a card; "" if nothing."""
+        """Return the options other than playing a card, in words; "" if there are none."""
         draw = f"Enter to take {int(self.view.penalty)} cards" if self.view.penalty else "d to draw"
         draw = "p to pass" if self.view.has_drawn else draw
         return " or ".join([draw] * self.may_draw + ["c to challenge"] * self.may_challenge)
 
     def read(self, line: str) -> int | Wild | Command:
-        """Read a line: an action that is legal, a wild card without its colour, or a command. Raises ValueError, in words for
-        the person, where it is none of them."""
+        """Read a line: a legal action, a wild card without its colour, or a command.
+
+        Raises ValueError, in words for the person, for other input.
+        """
         word = line.strip()
         draws = ("p", "pass") if self.view.has_drawn else ("d", "draw", *([""] if self.view.penalty else []))
-        # Before the commands: p shows the pile, but where one may pass.
+        # Before the commands: p shows the pile, except when passing is an option.
         if self.may_draw and word.lower() in draws:
             return cards.DRAW
         if word.lower() in _COMMANDS:
@@ -104,7 +109,7 @@ class Options:
         return action
 
     def _play(self, card_type: int) -> int | Wild:
-        """Give the action that plays a card, or the wild card; ValueError if it is not playable."""
+        """Return the action that plays a card, or the wild card; ValueError if it is not playable."""
         if card_type not in self.types:
             raise ValueError(f"{why_not(self.view, self.types, card_type, notation=True)}: type {self._choices()}.")
         color, rank = int(cards.COLOR_OF_TYPE[card_type]), int(cards.RANK_OF_TYPE[card_type])
@@ -118,8 +123,10 @@ class Options:
 
 
 def read_color(line: str) -> int | Command | None:
-    """Read the answer to the question for a colour: 0..3, a command, or None to choose another card. Raises ValueError, in words
-    for the person, where it is none of them."""
+    """Read the answer to the question for a colour: 0..3, a command, or None to choose another card.
+
+    Raises ValueError, in words for the person, for other input.
+    """
     word = line.strip().lower()
     if not word:
         return None
@@ -143,7 +150,7 @@ _WISHES = {word: wish for wish in Wish for word in wish.value}
 
 
 def read_wish(line: str) -> Wish:
-    """Read the answer to the question after the end. Raises ValueError, in words for the person, where it is none."""
+    """Read the answer to the question after the end. Raises ValueError, in words for the person, for other input."""
     word = line.strip().lower()
     if word not in _WISHES:
         raise ValueError(f"{quote(line.strip())} is not clear: type r for a rematch, u to take back, or Enter to stop.")
@@ -151,7 +158,7 @@ def read_wish(line: str) -> Wish:
 
 
 def quote(word: str) -> str:
-    """Quote an input, short and with nothing in it that a terminal would obey."""
+    """Quote an input, shortened and without control characters."""
     quoted = repr(word)
     if not (sys.stdout.encoding or "").lower().startswith("utf"):
         quoted = ascii(word)

@@ -1,4 +1,4 @@
-"""The conversation of a game: tell what happens, ask the person, keep the record."""
+"""The conversation of a game: report events, ask the person, save the record."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ COMPILING: Final = "compiling; faster the next time"
 
 
 class _Stopped(Exception):
-    """The person has had enough."""
+    """The person stopped."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """The file of a game, and what it says besides the moves."""
+    """The file of a game, with its metadata."""
 
     path: str | os.PathLike[str]
     players: tuple[str, str]
@@ -44,17 +44,17 @@ class Record:
 
 @dataclass
 class Conversation:
-    """One game with a person, from the deal, or on the way, to the end.
+    """One game with a person, from the deal, or a later position, to the end.
 
     Attributes:
-        opponent: how the agent is called.
-        read: shows a prompt and returns the line that follows; raises EOFError where there is none.
-        console: for all else that the person sees.
-        auto_draw: forced draws need no Enter.
-        animate: show that the program is thinking; for terminals.
-        ahead: what is being compiled; None: all is.
-        offers_rematch: ask after the end whether there is to be another game.
-        tally: The match before this game, shown with its result; None: no standing is shown.
+        opponent: Name of the agent.
+        read: Function that shows a prompt and returns the next line; raises EOFError at the end of input.
+        console: Console for all other output.
+        auto_draw: Whether forced draws need no Enter.
+        animate: Whether to show that the program is computing; for terminals.
+        ahead: Programs being compiled; None: all are ready.
+        offers_rematch: Whether to offer another game after the end.
+        tally: Score of the match before this game, shown with its result; None: not shown.
     """
 
     session: Session
@@ -75,18 +75,21 @@ class Conversation:
 
     @property
     def _views(self) -> list[Observation]:
-        """All that the person saw, from the first view on."""
+        """Return all of the person's views, from the first on."""
         seen = self.session.seen
         return [seen[0].before if seen else self.session.view, *(step.after for step in seen)]
 
     @property
     def learned(self) -> Array | None:
-        """What the advice found out about the opponent's type, as `Advisor.learned` gives it."""
+        """Return the advice's posterior over opponent types, as `Advisor.learned`."""
         return None if self.advisor is None else self.advisor.learned(self._views)
 
     def run(self) -> int:
-        """Play until the game is over or the person stops; returns the exit status, 130 after Ctrl-C. Raises ValueError where the
-        record can't be written at the start, which later is only told, and OpponentError, after the game is saved."""
+        """Play until the game is over or the person stops; return the exit status, 130 after Ctrl-C.
+
+        Raises ValueError if the record can't be written at the start; later failures are only reported. Raises
+        OpponentError, after saving the game.
+        """
         session = self.session
         if self.record is not None:
             try:
@@ -130,7 +133,7 @@ class Conversation:
             self._say(*(view.move(seen, self._names) for seen in session.seen[-3:]))
 
     def _turn(self) -> None:
-        """Take an action of the player to move, and tell it in words; or take actions back."""
+        """Play an action of the player to move and describe it, or take actions back."""
         session = self.session
         if session.is_my_turn:
             action = self._ask()
@@ -149,7 +152,7 @@ class Conversation:
         return self._say(view.move(seen, self._names))
 
     def _take_back(self) -> None:
-        """Go back to the person's last choice."""
+        """Go back to the person's last decision."""
         if taken := self.session.take_back():
             self._save()
             self._say(Text(f"{count(taken, 'action')} taken back."))
@@ -157,7 +160,7 @@ class Conversation:
             self._say(Text("There is nothing to take back."))
 
     def _ask_wish(self) -> Wish:
-        """Ask what is to come after the end; the end of the input is an answer too."""
+        """Ask for the next step after the end; the end of input also counts as an answer."""
         while True:
             try:
                 return read_wish(self.read("r: rematch, u: take back, Enter: stop> "))
@@ -168,7 +171,7 @@ class Conversation:
                 self._say(Text(str(error)))
 
     def _ask(self) -> int | None:
-        """Ask the person for an action; None: to take the last one back."""
+        """Ask the person for an action; None takes the last one back."""
         session = self.session
         options = Options.of(session.view, session.legal)
         turn = len(session.seen) + 1
@@ -196,7 +199,7 @@ class Conversation:
                 self._obey(choice)
 
     def _ask_color(self, wild: Wild) -> int | Command | None:
-        """Ask for a wild card's colour; None if another card is to be chosen, or the wish to take the last move back."""
+        """Ask for a wild card's colour; None to choose another card, or the wish to take the last move back."""
         while True:
             try:
                 color = read_color(self.read("colour (R, Y, B, G)> "))
@@ -239,13 +242,13 @@ class Conversation:
         console.file.write(without_trailing_blanks(capture.get()))
 
     def _save(self) -> bool:
-        """Write the record, if there is one, and tell whether it was written. A game is not lost for a full disk."""
+        """Write the record, if there is one, and report success. A full disk must not lose the game."""
         if self.record is None:
             return False
         try:
             self._write(self.record)
         except OSError as error:
-            # A path is not broken into lines.
+            # A path must not be broken into lines.
             self.console.print(Text(f"The game could not be saved in {self.record.path}: {error.strerror}."), soft_wrap=True)
             return False
         return True
@@ -256,7 +259,7 @@ class Conversation:
 
 
 def read_line(prompt: str) -> str:
-    """Read a line from standard input, with the terminal's editing where there is one."""
+    """Read a line from standard input, with the terminal's editing if available."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  (from now on `input` lets lines be edited)
     try:
@@ -264,7 +267,7 @@ def read_line(prompt: str) -> str:
     except UnicodeDecodeError:
         raise ValueError("That is not text.") from None
     if not sys.stdin.isatty():
-        # Nothing has shown what came in: without this, the next words would follow the prompt.
+        # The input was not echoed, so the next output would otherwise follow the prompt.
         encoding = sys.stdout.encoding or "utf-8"
         print(line.encode(encoding, "replace").decode(encoding))
     return line

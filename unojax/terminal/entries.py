@@ -1,4 +1,4 @@
-"""Input at a table: events, and commands that begin with a word of their own."""
+"""Input at a table: events, and commands."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ q        stop."""
 
 @dataclass(frozen=True)
 class Input:
-    """A line: an event or several (`command` None), or a command with its number and the rest of the line."""
+    """A line: one or more events (`command` None), or a command with its number and the rest of the line."""
 
     command: Command | None
     number: int | None
@@ -50,7 +50,7 @@ class Input:
 
 
 def read_input(line: str) -> Input:
-    """Read a line. Raises ValueError, in words for the person, where a command lacks what it needs."""
+    """Read a line. Raises ValueError, in words for the person, if a command lacks an argument."""
     line = line.strip()
     word, number, rest = _LINE.fullmatch(line).groups()  # pyright: ignore[reportOptionalMemberAccess]
     command = _COMMANDS.get(word.lower())

@@ -14,18 +14,18 @@ from unojax.terminal.tables import duration, percent_within
 
 
 def fitting(standings: Standings) -> list[Table | str]:
-    """Lay out ratings and scores, as widely as the terminal allows."""
+    """Return ratings and scores, as wide as the terminal allows."""
     width = Console(file=sys.stdout).width
     # A console measures nothing as wider than itself.
     measuring = Console(width=10_000)
-    # The names can be left out of the table of scores, since the ratings have them.
+    # The table of scores can omit the names, because the ratings have them.
     wide = (score_table(standings), score_table(standings, names=False))
     fitting = [table for table in wide if measuring.measure(table).maximum <= width]
     return [rating_table(standings), "", fitting[0] if fitting else match_table(standings), ""]
 
 
 def rating_table(standings: Standings) -> Table:
-    """List the agents, the best first."""
+    """Return the agents, the best first."""
     title = f"Ratings in Elo points ({tables.plus_minus()} 95 % interval), mean 0"
     table = tables.grid(title, ("", "agent"), ("rating", "score, %", "games", "decisions", "each"))
     for place, row in enumerate(standings.agents, 1):
@@ -42,7 +42,7 @@ def rating_table(standings: Standings) -> Table:
 
 
 def score_table(standings: Standings, *, names: bool = True) -> Table:
-    """Set every agent against every other one, the columns numbered as the rows are, which may have their names too."""
+    """Return the scores of every agent against every other one; columns are numbered as the rows, optionally with names."""
     table = tables.grid(title=_title("Score of row against column", standings))
     table.add_column("", justify="right", no_wrap=True)
     if names:
@@ -61,7 +61,7 @@ def score_table(standings: Standings, *, names: bool = True) -> Table:
 
 
 def match_table(standings: Standings) -> Table:
-    """List the same scores one match a line, for many agents."""
+    """Return the same scores with one match per line, for many agents."""
     table = tables.grid(_title("Score of the first against the second", standings), ("first", "second"), ("score",))
     for row, other in combinations(standings.agents, 2):
         match = standings.match(row.name, other.name)

@@ -1,4 +1,4 @@
-"""The conversation at a table: read a line, hand it to the `Table`, show what it says."""
+"""The conversation at a table: read a line, pass it to the `Table`, show the result."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from unojax.terminal.tables import without_trailing_blanks
 
 @dataclass
 class TableConversation:
-    """A game followed in a terminal.
+    """A game tracked in a terminal.
 
     Attributes:
-        table: the game.
-        read: shows a prompt and returns the line that follows; raises EOFError where there is none.
-        console: for all else that the person sees.
-        path: of the file that the game is saved in; None: it is not.
-        animate: show that the program is computing; for terminals.
+        table: The game.
+        read: Function that shows a prompt and returns the next line; raises EOFError at the end of input.
+        console: Console for all other output.
+        path: File in which the game is saved; None: not saved.
+        animate: Whether to show that the program is computing; for terminals.
     """
 
     table: Table
@@ -38,7 +38,7 @@ class TableConversation:
     animate: bool = False
 
     def run(self) -> int:
-        """Follow the game until the person stops; returns the exit status, 130 after Ctrl-C."""
+        """Track the game until the person stops; return the exit status, 130 after Ctrl-C."""
         self._warmed = ThreadPoolExecutor(1, "compiling").submit(self.table.warm)
         self._save()
         self._say(*view.events(self.table.game)[-3:])
@@ -66,7 +66,7 @@ class TableConversation:
         return status
 
     def _obey(self, entered: Input) -> None:
-        """Carry out a line. Raises ValueError, in words for the person, where it can't be."""
+        """Execute a line. Raises ValueError, in words for the person, if that is impossible."""
         table, number, before = self.table, entered.number, len(self.table.events)
         if entered.command is None:
             table.play(entered.rest)
@@ -79,7 +79,7 @@ class TableConversation:
             table.correct(before if number is None else number, entered.rest)
             self._say(*view.events(table.game)[max((number or before) - 1, 0) :])
         elif entered.command is Command.WHAT_IF:
-            # A number here is the rank of nothing: cards begin with their colour.
+            # A bare number is no card, because cards begin with their colour.
             branch = table.after(entered.rest)
             self._say(*view.events(branch.game)[before:])
             return self._show(branch)
@@ -91,7 +91,7 @@ class TableConversation:
         return self._show()
 
     def _show(self, table: Table | None = None) -> None:
-        """Show what the observer knows, and the advice where there is a choice."""
+        """Show the observer's knowledge, and the advice if there is a choice."""
         table, width = table or self.table, self.console.width
         with self._working():
             self._warmed.result()
@@ -114,7 +114,7 @@ class TableConversation:
         self.console.file.write(without_trailing_blanks(capture.get()))
 
     def _save(self) -> None:
-        """Write the file, if there is one. A game is not lost for a full disk."""
+        """Write the file, if there is one. A full disk must not lose the game."""
         if self.path is None:
             return
         try:
@@ -124,7 +124,7 @@ class TableConversation:
 
 
 def complete_words(words: Callable[[], tuple[str, ...]]) -> None:
-    """Let the Tab key complete the events that may come next, where the terminal can."""
+    """Complete the possible next events with the Tab key, if the terminal supports it."""
     with suppress(ImportError):
         import readline
 

@@ -1,4 +1,4 @@
-"""Tables, numbers with their errors, and words that several results share. Imports no JAX."""
+"""Tables, numbers with their errors, and words shared by several results. Imports no JAX."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from rich.table import Table
 from unojax.rules import Rules
 
 WIDTH: Final = 80
-"""Columns of a terminal that does not say how many it has, and of running text."""
+"""Columns of a terminal of unknown width, and of running text."""
 _FOLDED: Final = 14
-"""Columns that a name is folded in at least."""
+"""Minimum columns of a folded name."""
 _SKEWED: Final = 0.2
-"""Share of half an interval that its middle may lie beside the value."""
+"""Largest distance of an interval's middle from the value, as a share of half the interval."""
 _FINE: Final = 0.0015
-"""Errors below this share are written with a second decimal of per cent."""
+"""Errors below this share have a second decimal of per cent."""
 
 
 def show(*parts: RenderableType) -> None:
-    """Print results. Numbers stay uncoloured, and brackets are brackets."""
+    """Print results. Numbers stay uncoloured, and brackets are literal."""
     console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
-    # A narrow terminal breaks the lines of a table; rich would leave columns out.
+    # A narrow terminal wraps the lines of a table; rich would omit columns.
     console.width = max(console.width or WIDTH, _FOLDED, *map(_least_width, parts))
     with console.capture() as capture:
         console.print(*parts, sep="\n")
@@ -34,12 +34,12 @@ def show(*parts: RenderableType) -> None:
 
 
 def without_trailing_blanks(text: str) -> str:
-    """Remove the blanks with which rich fills every line up."""
+    """Remove rich's trailing blanks from every line."""
     return re.sub(r"[ ]+$", "", text, flags=re.MULTILINE)
 
 
 def _least_width(part: RenderableType) -> int:
-    """Find the width that a table needs, its columns that may be folded as narrow as their longest word."""
+    """Return the width that a table needs, with foldable columns as narrow as their longest word."""
     if isinstance(part, Group):
         return max(map(_least_width, part.renderables), default=0)
     if not isinstance(part, Table):
@@ -53,12 +53,12 @@ def _least_width(part: RenderableType) -> int:
 
 
 def grid(title: str, texts: Sequence[str] = (), numbers: Sequence[str] = ()) -> Table:
-    """Make a table with a rule under its header and nothing else, as wide as its cells.
+    """Return a table with a rule under its header and nothing else, as wide as its cells.
 
     Args:
-        title: above the table.
-        texts: headings of the first columns, whose cells may be folded.
-        numbers: headings of the columns after them, aligned at the right and never folded.
+        title: Title above the table.
+        texts: Headings of the first columns, whose cells may be folded.
+        numbers: Headings of the other columns, right-aligned and never folded.
     """
     # The box adds a blank of its own between columns.
     options: dict[str, Any] = {"box": box.SIMPLE_HEAD, "show_edge": False, "pad_edge": False, "padding": (0, 1, 0, 0)}
@@ -71,7 +71,7 @@ def grid(title: str, texts: Sequence[str] = (), numbers: Sequence[str] = ()) -> 
 
 
 def facts(rows: dict[str, str]) -> Table:
-    """Lay out names and what is to be said about them."""
+    """Arrange names and their descriptions."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
@@ -86,32 +86,32 @@ def plus_minus() -> str:
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
-    """Count things: `1 game`, `2,000 games`."""
+    """Return a count with its noun: `1 game`, `2,000 games`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def percent(value: float, error: float, *, sign: bool = False) -> str:
-    """Write a share and its error in per cent, `63.2 ± 0.4`, with a second decimal if the error is small."""
+    """Return a share and its error in per cent, `63.2 ± 0.4`, with a second decimal if the error is small."""
     decimals = 1 if error == 0 or error > _FINE else 2
     return f"{100 * value:{'+' if sign else ''}z.{decimals}f} {plus_minus()} {100 * error:.{decimals}f}"
 
 
 def percent_between(value: float, interval: tuple[float, float]) -> str:
-    """Write a share and the ends of its interval in per cent: `68.2 (67.8-68.6)`."""
+    """Return a share and the ends of its interval in per cent: `68.2 (67.8-68.6)`."""
     low, high = interval
     decimals = 1 if high - low > 2 * _FINE else 2
     return f"{100 * value:.{decimals}f} ({100 * low:.{decimals}f}-{100 * high:.{decimals}f})"
 
 
 def percent_within(value: float, interval: tuple[float, float]) -> str:
-    """Write a share and half its interval in per cent; the ends of one that lies more on one side, as of a few games."""
+    """Return a share and half its interval in per cent, or the ends of an asymmetric one, as of a few games."""
     half = (interval[1] - interval[0]) / 2
     is_skewed = abs(sum(interval) / 2 - value) > _SKEWED * half
     return percent_between(value, interval) if is_skewed else percent(value, half)
 
 
 def duration(seconds: float) -> str:
-    """Write a time in a unit that suits it."""
+    """Return a time in a suitable unit."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
@@ -119,12 +119,12 @@ def duration(seconds: float) -> str:
 
 
 def rate(games_per_second: float) -> str:
-    """Write games per second."""
+    """Return games per second as text."""
     return f"{games_per_second:,.0f} games/s" if games_per_second >= 10 else f"{games_per_second:.2g} games/s"
 
 
 def rules_text(rules: Rules) -> str:
-    """Name the rules that differ from the defaults: by the name of all of them if they have one."""
+    """Return the rules that differ from the defaults: by the preset's name if there is one."""
     if rules.name is not None:
         return rules.name
     named = (f"deck of {rules.num_cards} cards" if name == "deck" else f"{name}={value}" for name, value in rules.changes.items())
@@ -132,10 +132,10 @@ def rules_text(rules: Rules) -> str:
 
 
 def player_0_begins(rules: Rules) -> bool:
-    """Tell rules under which no lot is drawn, and no start card passes the player over who would begin."""
+    """Return whether player 0 always begins: the rules draw no lot, and no start card skips a player."""
     return rules.first_player == "zero" and rules.start_effects == "none"
 
 
 def seats(rules: Rules) -> tuple[str, str]:
-    """Head the columns of the two seats."""
+    """Return the headings of the columns of the two seats."""
     return ("moving first", "moving second") if player_0_begins(rules) else ("as player 0", "as player 1")

@@ -1,4 +1,4 @@
-"""Cards, actions and whole positions as text. Host only: strings and NumPy arrays, and `ValueError` for what can't be read.
+"""Cards, actions and whole positions as text. Host only: strings and NumPy arrays, and `ValueError` for unreadable text.
 
 Cards are written `R5`, `YS` (skip), `BR` (reverse), `G+2`, `W`, `W+4`. An action is written as the card played, for `W` and
 `W+4` with the declared colour (`W:R`, `W+4:B`), or `draw` or `challenge`. Reading ignores case.
@@ -8,10 +8,10 @@ A position is one line of seven fields, in the spirit of chess's FEN:
     position = places " " top " " player " " penalty " " steps " " last " " result
     places   = cards "/" cards "/" cards "/" deck    hands, pile under its top card, deck
     cards    = card { "," card } | "-"               sorted by type; "-" is the empty set
-    deck     = number | "*"                          how many: all that the others leave
+    deck     = number | "*"                          size: all cards that are not elsewhere
     top      = [ "~" ] action that is a card         a wild with the active colour; "~": the card itself is in the deck
-    player   = ( "0" | "1" ) [ "+" card ]            who moves next, and what it has drawn in a turn that goes on; at the end,
-                                                     who moved last
+    player   = ( "0" | "1" ) [ "+" card ]            player to move next, and its drawn card in an unfinished turn; at the end,
+                                                     the last player to move
     penalty  = number [ "?" letter ]                 cards that the player must draw, and the colour before a Wild+4 that may
                                                      be challenged
     steps    = number                                steps so far
@@ -22,16 +22,16 @@ For example, two cards against three, and player 1 must draw two for the red +2:
 
     B7,W/Y0,G4,W+4/R5,Y5/100 R+2 1 2 2 R+2 *
 
-The deck is no more than its size because the rules and the other places tell what is in it; the size then shows rules that don't
-fit, and `*` is for lines written by hand. Every field of a `State` comes back from its line except `rewards` and `error`, which
-describe the transitions before and come back as 0.
+The rules and the other places determine the deck, so only its size is written. A wrong size reveals rules that do not
+match; `*` is for lines written by hand. Every field of a `State` is restored from its line except `rewards` and `error`,
+which describe earlier transitions and are restored as 0.
 
-What one player sees of an unfinished game is written in the same way (`parse_observation`), the other hand as the number of its
-cards:
+One player's view of an unfinished game has the same form (`parse_observation`), with the number of cards instead of the
+other hand:
 
     B7,W/3/R5,Y5/100 R+2 1 2 2 R+2 *
 
-A card that the other player has drawn in a turn of its own that is open is `?`: `1+?`.
+A card that the other player has drawn in its own unfinished turn is `?`: `1+?`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ __all__ += ["format_view", "parse_action", "parse_cards", "parse_observation", "
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when first used: the rules in words need no JAX.
+    # Imported on first use: the rules in words need no JAX.
     home = next((home for home, names in _HOMES.items() if name in names), None)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

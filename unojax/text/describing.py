@@ -1,4 +1,4 @@
-"""What `repr` shows of a position."""
+"""The `repr` of a position."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from unojax.text.position import format_position
 
 
 def describe(position: State | Observation) -> str:
-    """Write a position in one short line, whatever its fields hold: what `repr` shows."""
+    """Return a position as one short line for `repr`, for any values of its fields."""
     what = type(position).__name__
     try:
         values = [getattr(position, each.name) for each in fields(position) if each.name != "rules"]
         if any(isinstance(value, Tracer) for value in values):
             return f"<{what} under tracing>"
         if not all(isinstance(value, jax.Array | np.ndarray | np.generic | int | float) for value in values):
-            # Shapes, say: of what `jax.eval_shape` gives, or of `jax.tree.map(jnp.shape, state)`.
+            # For example shapes, from `jax.eval_shape` or `jax.tree.map(jnp.shape, state)`.
             return by_field(position)
         if shape := np.shape(position.current_player):
             return f"<{what}, batch of shape {shape}>"

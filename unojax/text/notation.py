@@ -38,7 +38,7 @@ _WILD_WITH_COLOR: Final = re.compile(r"^(W(?:\+4)?)\s*[:\s]\s*([RYBG])$")
 
 
 def in_notation(text: str) -> str:
-    """Write card names in words, such as `red 5` and `wild draw four`, as the notation has them; all in capitals."""
+    """Convert card names in words, such as `red 5` and `wild draw four`, to the notation, in capitals."""
     text = text.upper()
     for words, name in _IN_WORDS:
         text = words.sub(name, text)
@@ -48,19 +48,19 @@ def in_notation(text: str) -> str:
 def parse_cards(text: str) -> np.ndarray:
     """Read cards separated by blanks or commas, `"R5 YS, W+4"`: canonical one-hot, bool[108]. The empty text is the empty set.
 
-    Cards may be written in words too, `"red 5, yellow skip, wild draw four"`, or as `"R 5"`.
+    Cards may also be in words, `"red 5, yellow skip, wild draw four"`, or as `"R 5"`.
 
     Raises:
-        ValueError: a name is unknown, or a card comes more often than there are copies.
+        ValueError: If a name is unknown, or a card occurs more often than its copies.
     """
     return cards.onehot_of(parse_counts(text))
 
 
 def format_cards(onehot: ArrayLike) -> str:
-    """Write a set of cards, sorted by type: `"R5 YS W+4"`. The empty set is the empty text.
+    """Return a set of cards as text, sorted by type: `"R5 YS W+4"`. The empty set is the empty text.
 
     Raises:
-        ValueError: `onehot` is no canonical one-hot, bool[108].
+        ValueError: If `onehot` is not a canonical one-hot, bool[108].
     """
     return " ".join(names_of(checked_counts(onehot, "cards")))
 
@@ -68,10 +68,10 @@ def format_cards(onehot: ArrayLike) -> str:
 def parse_action(text: str) -> int:
     """Read an action: `"R5"`, `"W:R"`, `"draw"`, `"challenge"` to 0..61. Passing is `"draw"` too.
 
-    Cards may be written in words too, `"red 5"`, `"wild red"`.
+    Cards may also be in words, `"red 5"`, `"wild red"`.
 
     Raises:
-        ValueError: it is none; a wild without a declared colour, or a coloured card with one.
+        ValueError: If the text is not an action, a wild has no declared colour, or a coloured card has one.
     """
     name, colon, letter = _WILD_WITH_COLOR.sub(r"\1:\2", in_notation(text).strip()).partition(":")
     if name in _OTHER_ACTIONS and not colon:
@@ -90,10 +90,10 @@ def parse_action(text: str) -> int:
 
 
 def format_action(action: Any) -> str:
-    """Write an action 0..61, a Python, NumPy or JAX integer, as `parse_action` reads it.
+    """Return an action 0..61, a Python, NumPy or JAX integer, in the notation of `parse_action`.
 
     Raises:
-        ValueError: it is no integer, an array of several, or not in that range.
+        ValueError: If it is not an integer, an array of several, or out of range.
     """
     number = _single_integer(action)
     if number is None or not 0 <= number <= cards.CHALLENGE:
@@ -106,7 +106,7 @@ def format_action(action: Any) -> str:
 
 
 def _single_integer(value: Any) -> int | None:
-    """Read an integer scalar of any library, True and False excepted; None if it is something else."""
+    """Return an integer scalar of any library, except True and False; None for other values."""
     if isinstance(value, bool) or getattr(value, "shape", ()) != ():
         return None
     try:
@@ -116,10 +116,10 @@ def _single_integer(value: Any) -> int | None:
 
 
 def parse_counts(text: str, what: str = "cards") -> np.ndarray:
-    """Read the copies of each type in a list of card names: int[54].
+    """Return the copies of each type in a list of card names: int[54].
 
     Raises:
-        ValueError: as in `parse_cards`; the message calls the cards `what`.
+        ValueError: As in `parse_cards`; `what` names the cards in messages.
     """
     if not isinstance(text, str):
         raise ValueError(f"{what} must be text such as 'R5 YS, W+4', got {text!r}")
@@ -140,7 +140,7 @@ def checked_counts(onehot: ArrayLike, what: str) -> np.ndarray:
     """Count the cards of each type in a canonical one-hot: int[54].
 
     Raises:
-        ValueError: it is not one; the message calls it `what`.
+        ValueError: If it is not one; `what` names it in messages.
     """
     array = np.asarray(onehot)
     if array.shape != (cards.NUM_CARDS,) or array.dtype != bool:
@@ -154,12 +154,12 @@ def checked_counts(onehot: ArrayLike, what: str) -> np.ndarray:
 
 
 def names_of(counts: np.ndarray) -> list[str]:
-    """Name the cards of a multiset int[54], sorted by type."""
+    """Return the names of the cards of a multiset int[54], sorted by type."""
     return [cards.TYPE_NAMES[t] for t in np.repeat(np.arange(cards.NUM_TYPES), counts)]
 
 
 def join_cards(counts: np.ndarray) -> str:
-    """Write a multiset int[54] as one word, `R5,YS,W+4`; `-` if it is empty."""
+    """Return a multiset int[54] as one word, `R5,YS,W+4`; `-` if it is empty."""
     return ",".join(names_of(counts)) or EMPTY
 
 

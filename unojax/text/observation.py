@@ -39,18 +39,18 @@ _OBSERVATION_LINES: Final = re.compile(
 )
 
 HIDDEN_CARD: Final = "?"
-"""A card that the other player has drawn in a turn of its own that is open."""
+"""A card that the other player has drawn in its own unfinished turn."""
 _PENALTY: Final = re.compile(r"(?P<due>\d+)(\?(?P<before>[A-Za-z]+))?", re.ASCII)
 _observe = jax.jit(observe)
 
 
 def format_observation(observation: Observation) -> str:
-    """Write what one player sees in a few lines for people; `parse_observation` reads them.
+    """Return one player's view in a few lines for people, readable by `parse_observation`.
 
-    A top card that has gone back into the deck (`Rules.reshuffle_top`) is marked, `~R5`.
+    A top card that was reshuffled into the deck (`Rules.reshuffle_top`) is marked, `~R5`.
 
     Raises:
-        ValueError: it is no observation, or a batch.
+        ValueError: If it is not an observation, or a batch.
     """
     if not isinstance(observation, Observation):
         raise ValueError(f"format_observation takes an Observation, got {type(observation).__name__}; unojax.observe gives one")
@@ -85,10 +85,10 @@ def format_observation(observation: Observation) -> str:
 
 
 def format_view(observation: Observation, *, steps: int = 0) -> str:
-    """Write what one player sees as one line, the other hand as the number of its cards; `parse_observation` reads it.
+    """Return one player's view as one line, with the number of cards in the other hand, readable by `parse_observation`.
 
     Raises:
-        ValueError: it is no observation, or a batch.
+        ValueError: If it is not an observation, or a batch.
     """
     format_observation(observation)  # checks it
     seen = jax.device_get(observation)
@@ -106,7 +106,7 @@ def format_view(observation: Observation, *, steps: int = 0) -> str:
     last = EMPTY if seen.last_action == game.NO_ACTION else format_action(int(seen.last_action))
     result = UNFINISHED
     if seen.terminated:
-        # A game ends with an empty hand or by the count, and either way fewer cards win.
+        # A game ends with an empty hand or by the count; either way the smaller hand wins.
         mine, theirs = int(counts[0].sum()), counts[1]
         result = "=" if mine == theirs else str(me if mine < theirs else 1 - me)
     places = "/".join([*hands, join_cards(under), str(int(seen.deck_count))])
@@ -127,21 +127,20 @@ def make_observation(
     opponent_begins: bool = False,
     rules: Rules | str = Rules(),
 ) -> Observation:
-    """Make what a player sees, player 0, from what a person at a table would say.
+    """Return the observation of player 0 from a description by a person at a table.
 
     Args:
-        hand: the player's cards: `R1 RS W`.
-        top: the top card, `R0`; of a wild one with the colour that was declared, `W:B`.
-        opponent: number of cards that the other player holds.
-        pile: the other cards on the pile, as far as they are known; all others count as unseen.
-        penalty: cards that the player to move must draw now: 2 or 4, or more where penalties add up, the other +2 or Wild+4
-            being in `pile`; of a Wild+4 that may be challenged with the colour that was active before it, `4?R`. 0 or nothing:
-            none.
-        opponent_begins: the other player moves next.
-        rules: of the game, or the name of a preset.
+        hand: The player's cards: `R1 RS W`.
+        top: The top card, `R0`; a wild card with its declared colour, `W:B`.
+        opponent: Number of cards in the other hand.
+        pile: Other known cards on the pile; all others count as unseen.
+        penalty: Cards that the player to move must draw now: 2 or 4, or more if penalties stack, with the other +2 or Wild+4 in
+            `pile`. For a Wild+4 that may be challenged, add the colour that was active before it, `4?R`. 0 or nothing: none.
+        opponent_begins: Whether the other player moves next.
+        rules: Rules of the game, or the name of a preset.
 
     Raises:
-        ValueError: If a card or number can't be read, or no game under these rules can stand like this.
+        ValueError: If a card or number can't be read, or the position is impossible under the rules.
     """
     rules = as_rules(rules)
     top = _one_top(top)
@@ -150,7 +149,7 @@ def make_observation(
 
 
 def _one_top(top: str) -> str:
-    """Write the top card as a position has it. Raises ValueError if it is none, or a wild one without its colour."""
+    """Return the top card in the notation of positions. Raises ValueError if it is invalid, or a wild without its colour."""
     name = top.strip().upper()
     if name in ("W", "W+4"):
         raise ValueError(f"top must say which colour was declared, as in {name}:B, got {top!r}")
@@ -164,7 +163,7 @@ def _one_top(top: str) -> str:
 
 
 def _listed(what: str, text: str) -> str:
-    """Write cards as a position has them. Raises ValueError, which calls them `what`, if one is none."""
+    """Return cards in the notation of positions. Raises ValueError, which calls them `what`, if one is invalid."""
     names = [word.upper() for word in re.split(r"[\s,]+", text.strip()) if word]
     try:
         parse_cards(" ".join(names))
@@ -174,7 +173,7 @@ def _listed(what: str, text: str) -> str:
 
 
 def _pending(penalty: int | str, top: str, rules: Rules) -> str:
-    """Write a penalty as a position has it. Raises ValueError if it is none, or leaves open whether it may be challenged."""
+    """Return a penalty in the notation of positions. Raises ValueError if it is invalid, or its challenge is unspecified."""
     text = str(penalty).strip() or "0"
     if (found := _PENALTY.fullmatch(text)) is None:
         raise ValueError(
@@ -182,7 +181,7 @@ def _pending(penalty: int | str, top: str, rules: Rules) -> str:
             f"got {penalty!r}"
         )
     due, can_be_challenged = int(found["due"]), rules.wild_draw_four == "challenge" and top.startswith("W+4")
-    # After a challenge that failed, two more are due than the cards say.
+    # A failed challenge adds two to the penalty of the cards.
     is_of_cards = due > 0 and due % cards.DRAW_OF_RANK[cards.WILD_DRAW_FOUR] == 0
     if can_be_challenged and is_of_cards and found["before"] is None:
         raise ValueError(
@@ -193,15 +192,15 @@ def _pending(penalty: int | str, top: str, rules: Rules) -> str:
 
 
 def parse_observation(text: str, *, rules: Rules | str = Rules()) -> Observation:
-    """Read what one player sees of an unfinished game.
+    """Read one player's view of an unfinished game.
 
     Args:
-        text: the lines of `format_observation`; or one line as of `format_position` with the number of the other player's cards
-            in place of one hand. The steps of such a line are not part of what comes back.
-        rules: what the game is played under, or the name of a preset.
+        text: The lines of `format_observation`, or a line as of `format_position` with the number of the other player's cards
+            instead of one hand. The steps of such a line are ignored.
+        rules: Rules of the game, or the name of a preset.
 
     Raises:
-        ValueError: it is of neither form, no game under these rules can stand like this, or the game is over.
+        ValueError: If it has neither form, the position is impossible under the rules, or the game is over.
     """
     rules = as_rules(rules)
     words = " ".join(text.split())
@@ -219,13 +218,13 @@ def parse_observation(text: str, *, rules: Rules | str = Rules()) -> Observation
 
 
 def _read(places: list[str], fields: list[str], observer: int, rules: Rules) -> Observation:
-    """Read the parts of a view, as `_split_view` gives them."""
+    """Read the parts of a view, from `_split_view`."""
     places[1 - observer] = _some_hand(places, observer, fields, rules)
     return _observe(read_position(places, *fields, rules=rules), np.int32(observer))
 
 
 def _split_view(fields: list[str]) -> tuple[list[str], list[str], int]:
-    """Split a line into the four places, the other six fields, and the player who sees the hand that is not a number."""
+    """Split a line into the four places, the other six fields, and the player whose hand is shown."""
     places = fields[0].split("/")
     is_hidden = [place.isdigit() for place in places[:2]]
     if len(fields) != 7 or len(places) != 4 or sum(is_hidden) != 1:
@@ -237,7 +236,7 @@ def _split_view(fields: list[str]) -> tuple[list[str], list[str], int]:
 
 
 def _split_lines(lines: re.Match[str]) -> tuple[list[str], list[str], int]:
-    """Do the same with the lines for people, and take the top card off the pile, unless it is away."""
+    """Do the same with the lines for people, and remove the top card from the pile, unless it is in the deck."""
     top, observer = lines["top"].removeprefix(AWAY), int(lines["observer"])
     away = "" if top == lines["top"] else AWAY
     top_counts, under = parse_counts(top, "top"), split_cards(lines["pile"], "pile")
@@ -256,8 +255,9 @@ def _split_lines(lines: re.Match[str]) -> tuple[list[str], list[str], int]:
 
 
 def _some_hand(places: list[str], observer: int, fields: list[str], rules: Rules) -> str:
-    """Write as many cards as the other player holds, any that it may hold: which ones, an observation does not tell. One that is
-    written as just drawn is among them.
+    """Return a possible hand of the other player, of the right size and with the card written as just drawn.
+
+    The observation does not depend on the choice of cards.
     """
     top, (mover, _, drawn) = fields[0], fields[1].partition(DRAWN_CARD)
     hand, under = (

@@ -25,7 +25,7 @@ _legal_mask = jax.jit(game.legal_mask)
 
 
 class _Turn(NamedTuple):
-    """Whose turn it is and what it depends on; `drawn` and `contested` as in `State`."""
+    """Turn-dependent fields; `drawn` and `contested` as in `State`."""
 
     player: int
     penalty: int
@@ -47,23 +47,23 @@ def make_state(
     drawn: str | None = None,
     contested: str | None = None,
 ) -> State:
-    """Set up an unfinished game as if it began there: no steps so far, no last action.
+    """Return an unfinished game as if it began there: no steps so far, no last action.
 
     Args:
-        hand0, hand1: the players' cards, as `parse_cards` reads them. Neither may be empty: a player without cards has won.
-        top: the top card of the pile.
-        color: active colour, a name such as "red" or its letter. Needed for a wild top; else the top card's own or None.
-        pile: the other cards of the pile, those under the top card.
-        deck: the cards left to draw; None: all that is left of `rules.deck`.
-        player: who moves next, 0 or 1.
-        penalty: cards that this player must draw: 2 for a +2 on top, 4 for a Wild+4 (more if the rules add penalties up, with the
-            other such cards in `pile`, or after a challenge that failed), or 0 if they have been drawn.
-        rules: what the game is played under, or the name of a preset. Hands, top, pile and deck must add up to its deck exactly.
-        drawn: the card that the player has drawn in a turn that goes on, under rules where one does.
-        contested: the colour that was active before the pending Wild+4, if it may be challenged; a name or a letter.
+        hand0, hand1: The players' cards, as in `parse_cards`. Neither may be empty: a player without cards has won.
+        top: Top card of the pile.
+        color: Active colour, a name such as "red" or its letter. Required for a wild top; else the top card's own or None.
+        pile: Other cards of the pile, under the top card.
+        deck: Cards left to draw. None: all other cards of `rules.deck`.
+        player: Player to move next, 0 or 1.
+        penalty: Cards that this player must draw: 2 for a +2 on top, 4 for a Wild+4, or 0 after the draw. More if penalties
+            stack, with the other such cards in `pile`, or after a failed challenge.
+        rules: Rules of the game, or the name of a preset. Hands, top, pile and deck must add up to its deck exactly.
+        drawn: Card that the player has drawn in an unfinished turn, if the rules have such turns.
+        contested: Colour that was active before the pending Wild+4, if it may be challenged; a name or a letter.
 
     Raises:
-        ValueError: an argument is out of its range, or they contradict each other.
+        ValueError: If an argument is out of range, or they contradict each other.
     """
     rules, top_type = as_rules(rules), _one_card(top, "top")
     hands = np.stack([parse_counts(hand0, "hand0"), parse_counts(hand1, "hand1")])
@@ -85,10 +85,10 @@ def make_state(
 
 
 def format_position(state: State) -> str:
-    """Write a whole position as one line; the grammar is in `unojax.text`.
+    """Return a whole position as one line; the grammar is in `unojax.text`.
 
     Raises:
-        ValueError: it is no state or a batch, or its cards are not those of its rules.
+        ValueError: If it is not a state, a batch, or its cards are not those of its rules.
     """
     if not isinstance(state, State):
         raise ValueError(f"format_position takes a State, got {type(state).__name__}")
@@ -128,7 +128,7 @@ def parse_position(text: str, *, rules: Rules | str = Rules()) -> State:
     """Read a position that `format_position` wrote, or one written by hand.
 
     Raises:
-        ValueError: it is not of that form, or no game under these rules can stand like this.
+        ValueError: If it has another form, or is impossible under the rules.
     """
     fields = text.split()
     places = fields[0].split("/") if fields else []
@@ -146,7 +146,7 @@ def read_position(
     """Read the parts of a position.
 
     Raises:
-        ValueError: one is not of its form, or no game under these rules can stand like this.
+        ValueError: If a part has another form, or the position is impossible under the rules.
     """
     hand0, hand1, under = (
         split_cards(place, name) for place, name in zip(places[:3], ("hand of player 0", "hand of player 1", "pile"), strict=True)
@@ -192,7 +192,7 @@ def _checked_state(
     last_action: int = game.NO_ACTION,
     result: str = UNFINISHED,
 ) -> State:
-    """Set up the state with these counts (int[2, 54] hands, int[54] pile under the top), if a game can stand like this."""
+    """Return the state with these counts (int[2, 54] hands, int[54] pile under the top), if it is possible."""
     player, penalty = turn.player, turn.penalty
     if not is_int(player) or player not in (0, 1):
         raise ValueError(f"player must be 0 or 1, got {player!r}")
@@ -204,7 +204,7 @@ def _checked_state(
         raise ValueError(
             f"hands, top and pile hold {rules.deck[t] - deck[t]} x {cards.TYPE_NAMES[t]}, but rules.deck has {rules.deck[t]}"
         )
-    # Where no draw is possible, the pile is back in the deck, and what was played on the pending penalty with it.
+    # If no draw is possible, the pile is back in the deck, with the cards played on the pending penalty.
     lain = pile + deck if result in (_WON_BY_0, _WON_BY_1, _DRAWN) else pile
     allowed = _penalties(top_rank, lain, rules)
     if not is_int(penalty) or penalty not in allowed:
@@ -241,7 +241,7 @@ def _checked_state(
 
 
 def _check_result(state: State, result: str) -> None:
-    """Raise `ValueError` if a game with these cards (on the host) can't be unfinished, or over in this way."""
+    """Raise `ValueError` if a game with these cards (on the host) can't be unfinished, or end in this way."""
     if result not in _RESULTS:
         raise ValueError(f"result must be * (unfinished), 0 or 1 (the winner), = (drawn) or T (truncated), got {result!r}")
     steps, limit = int(state.step_count), state.rules.max_steps
@@ -273,7 +273,7 @@ def _check_result(state: State, result: str) -> None:
     if steps == 0 and state.rules.start_effects == "keep_turn":
         due = max(due, cards.DRAW_OF_RANK[int(state.top_rank)])
     mask = _legal_mask(dataclasses.replace(state, terminated=np.bool_(False)))
-    # Who goes on drawing need not hold a card that can't be played any more: the end forgets what was drawn.
+    # With `draw_until_playable` the mask is no evidence: it depends on the drawn card, which a finished game does not store.
     may_draw = bool(mask[cards.DRAW]) or state.rules.draw_until_playable
     if deck_count >= due or pile_count > (not state.rules.reshuffle_top) or not may_draw:
         raise ValueError(
@@ -284,7 +284,7 @@ def _check_result(state: State, result: str) -> None:
 
 
 def _penalties(top_rank: int, pile: np.ndarray, rules: Rules) -> tuple[int, ...]:
-    """List the penalties that can be pending under a top card, on a pile int[54]."""
+    """Return the penalties that can be pending under a top card, on a pile int[54]."""
     of_card = cards.DRAW_OF_RANK[top_rank]
     if not of_card:
         return (0,)
@@ -296,7 +296,7 @@ def _penalties(top_rank: int, pile: np.ndarray, rules: Rules) -> tuple[int, ...]
 
 
 def _check_turn(state: State) -> None:
-    """Raise `ValueError` if the card drawn or the contested colour of a position (on the host) can't be under its rules."""
+    """Raise `ValueError` if the rules exclude a position's drawn card or contested colour (on the host)."""
     rules, player, penalty = state.rules, int(state.current_player), int(state.penalty)
     if state.contested >= 0 and not (
         rules.wild_draw_four == "challenge" and state.top_rank == cards.WILD_DRAW_FOUR and penalty and penalty % 4 == 0
@@ -320,7 +320,7 @@ def _check_turn(state: State) -> None:
 
 
 def _one_card(text: str, what: str) -> int:
-    """Read the type of a single card. Raises ValueError, which calls it `what`, if it is none."""
+    """Read the type of a single card. Raises ValueError, which calls it `what`, if it is invalid."""
     counts = parse_counts(text, what)
     if counts.sum() != 1:
         raise ValueError(f"{what} must be exactly one card, got {text!r}")
@@ -328,7 +328,7 @@ def _one_card(text: str, what: str) -> int:
 
 
 def _color(text: str, what: str) -> int:
-    """Read a colour, a name or a letter. Raises ValueError, which calls it `what`, if it is none."""
+    """Read a colour, a name or a letter. Raises ValueError, which calls it `what`, if it is invalid."""
     word = text.strip().lower() if isinstance(text, str) else text
     matches = [c for c, long in enumerate(cards.COLOR_NAMES) if word in (long, long[0])]
     if not matches:
@@ -337,10 +337,10 @@ def _color(text: str, what: str) -> int:
 
 
 def top_color(top_type: int, color: str | None) -> int:
-    """Find the active colour 0..3 for a top card and what the caller said of it.
+    """Return the active colour 0..3 for a top card and the caller's colour.
 
     Raises:
-        ValueError: that is no colour, not the card's, or missing for a wild.
+        ValueError: If the colour is invalid, not the card's, or missing for a wild.
     """
     own = int(cards.COLOR_OF_TYPE[top_type])
     name = cards.TYPE_NAMES[top_type]
@@ -355,7 +355,7 @@ def top_color(top_type: int, color: str | None) -> int:
 
 
 def parse_number(text: str, what: str) -> int:
-    """Read a number. Raises ValueError, which calls it `what`, if it is none."""
+    """Read a number. Raises ValueError, which calls it `what`, if it is invalid."""
     if not (text.isascii() and text.isdigit()):
         raise ValueError(f"{what} must be a number, got {text!r}")
     return int(text)

@@ -10,7 +10,7 @@ from unojax.rules import Rules
 
 
 class _Words:
-    """What the sentences speak of, for some rules: `{names}` in them are the attributes. They speak only of cards in the deck."""
+    """Words of the sentences for some rules: `{names}` in them are the attributes. They cover only cards in the deck."""
 
     def __init__(self, rules: Rules):
         def names(ranks: dict[str, int]) -> list[str]:
@@ -25,7 +25,7 @@ class _Words:
         self.wild, self.fours, self.only_fours = " or ".join(wilds), "Wild+4" in wilds, wilds == ["Wild+4"]
         self.twos = has_rank(rules, cards.DRAW_TWO)
         self.again = " or ".join(names({"Skip": cards.SKIP, "Reverse": cards.REVERSE}))
-        # Cards that let the same player move again, and one that just passes the turn where the others do not.
+        # Cards that let the same player move again, and one that just passes the turn if the others do not.
         passes = rules.skip_forfeits and rules.reverse_passes and "Reverse" in self.again
         self.passes = "Reverse" if passes else ""
         self.repeats = ("Skip" if "Skip" in self.again else "") if passes else self.again if rules.skip_forfeits else ""
@@ -41,7 +41,7 @@ class _Words:
 
 
 def _answer(rules: Rules, name: str, *, is_free: bool) -> str:
-    """Say what can be played on a penalty."""
+    """Return the cards that can be played on a penalty, in words."""
     if not rules.stacking:
         return "no card can be played against it"
     who = "it may instead play" if is_free else "if it can, it must instead play"
@@ -79,7 +79,7 @@ _SENTENCES: Final[dict[str, tuple[tuple[_Sentence, ...], ...]]] = {
                 lambda w: w.starts and w.twos and w.answers_start,
                 "For a +2 turned up the first player draws 2 cards and {then}; {answer_two}.",
             ),
-            # Turned up, a Wild+4 that could be challenged was played by nobody, and no card goes on it.
+            # A turned-up Wild+4 that could be challenged has no player, and no card can be played on it.
             (
                 lambda w: w.starts_four and (w.challenge or not w.answers_start),
                 "For a Wild+4 turned up the first player draws 4 cards and {then}.",
@@ -246,11 +246,11 @@ _SENTENCES: Final[dict[str, tuple[tuple[_Sentence, ...], ...]]] = {
         ),
     ),
 }
-"""Under each heading paragraphs, each of sentences with the condition under which they are said."""
+"""Paragraphs under each heading, as sentences with their conditions."""
 
 
 def rules_in_words(rules: Rules) -> dict[str, list[str]]:
-    """Write the rules as paragraphs under headings. They speak only of cards that the deck holds."""
+    """Return the rules as paragraphs under headings. They cover only cards in the deck."""
     words = _Words(rules)
     sections = {}
     for heading, paragraphs in _SENTENCES.items():
@@ -261,5 +261,5 @@ def rules_in_words(rules: Rules) -> dict[str, list[str]]:
 
 
 def has_rank(rules: Rules, rank: int) -> bool:
-    """Tell whether the deck holds a coloured card of a rank."""
+    """Return whether the deck holds a coloured card of a rank."""
     return any(rules.deck[rank : cards.WILD_TYPE : cards.NUM_COLORED_RANKS])
