@@ -1,4 +1,4 @@
-"""Observations: one player's information and nothing else."""
+"""Observations: the information of one player."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from unojax.table.options import Turn
 class Observation(Displayed):
     """One player's information at one moment: everything public, and the player's own hand.
 
-    There is no path from here to the opponent's hand or to what the deck holds. Solvers, beliefs and policies take an
+    It contains neither the opponent's hand nor the deck's cards. Solvers, beliefs and policies take an
     `Observation`, so a leak would be a type error.
 
     Attributes:
         player: int8[] the observing player, 0 or 1.
         hand: bool[108] the observer's own cards.
-        pile: bool[108] the cards played, the top card among them.
+        pile: bool[108] cards played, including the top card.
         opponent_count: int8[] cards in the opponent's hand.
         deck_count: int8[] cards left in the deck.
         top_rank: int8[] rank 0..14 of the top card.
         color: int8[] active colour 0..3.
         penalty: int8[] cards the mover must draw, as in `State`.
-        current_player: int8[] who moves next.
-        last_action: int8[] the last legal action of whoever moved, -1 at the start.
+        current_player: int8[] player to move.
+        last_action: int8[] the last legal action of either player, -1 at the start.
         terminated: bool[] the game is over.
-        rules: static; what the game is played under.
-        has_drawn: bool[] the mover has drawn a card in the turn under way, which goes on.
+        rules: Rules of the game; static.
+        has_drawn: bool[] the mover has drawn a card in the current turn, which continues.
         drawn: int8[] type 0..53 of that card if the observer is the mover; else -1.
         contested: int8[] the colour that was active before the pending Wild+4, if it may be challenged; else -1.
     """
@@ -80,7 +80,7 @@ class Observation(Displayed):
 
     @property
     def is_my_turn(self) -> Array:
-        """bool[...]: the observer moves next."""
+        """bool[...]: the observer is to move."""
         return self.current_player == self.player
 
     @property
@@ -92,15 +92,15 @@ class Observation(Displayed):
 
     @property
     def turn(self) -> Turn:
-        """What the mover's options depend on apart from its hand, as far as the observer knows."""
+        """Facts, apart from the hand, that the mover's options depend on, as far as the observer knows them."""
         return game.turn_of(self, self.deck_count, self.pile.sum(-1, dtype=jnp.int8), self.drawn, self.has_drawn)
 
 
 def check_observation(observation: Observation, name: str) -> None:
-    """Check that what came to the function `name` is a single observation. Shapes are static, so this works while tracing too.
+    """Check that the argument of function `name` is a single observation. Shapes are static, so this works while tracing too.
 
     Raises:
-        ValueError: it is a batch, or no observation.
+        ValueError: If it is a batch, or no observation.
     """
     if not isinstance(observation, Observation):
         raise ValueError(f"{name} takes an Observation, got {type(observation).__name__}")
@@ -112,7 +112,7 @@ def check_observation(observation: Observation, name: str) -> None:
 
 
 def check_transition(rules: Rules, before: Observation, after: Observation, name: str) -> None:
-    """Check that the observations around a transition that came to the function `name` are single ones, and of some rules.
+    """Check that the observations around a transition, arguments of function `name`, are single and of the same rules.
 
     Raises:
         ValueError: If one of them is a batch, or no observation, or of other rules.
@@ -123,10 +123,9 @@ def check_transition(rules: Rules, before: Observation, after: Observation, name
 
 
 def check_counts(observation: Observation, name: str) -> None:
-    """Check that the cards of an observation that came to the function `name` are those of the deck of its rules.
+    """Check that the cards of an observation, argument of function `name`, are those of the deck of its rules.
 
-    Of the unseen cards, those that the opponent does not hold are in the deck: its size follows, and is no choice. Nothing is
-    known of traced numbers.
+    The unseen cards that the opponent does not hold are in the deck, which determines its size. Traced numbers are not checked.
 
     Raises:
         ValueError: If a card is seen too often, or the deck has another size.
@@ -154,10 +153,11 @@ def check_counts(observation: Observation, name: str) -> None:
 
 
 def observe(state: State, player: ArrayLike) -> Observation:
-    """Show one player, 0 or 1, what it may know of a state. A player outside, in an array, sees no hand at all.
+    """Return the observation of one player, 0 or 1, of a state. A player outside of this range, in an array, sees no hand.
 
     Raises:
-        ValueError: a Python or NumPy integer that is neither 0 nor 1, or no integer at all; the state or the player is a batch.
+        ValueError: If the player is a Python or NumPy integer that is neither 0 nor 1, or no integer, or if the state or the
+            player is a batch.
     """
     game.check_state(state, "observe")
     if isinstance(player, int | np.integer) and player not in (0, 1):
@@ -172,9 +172,9 @@ def observe(state: State, player: ArrayLike) -> Observation:
 
 @traced_once
 def observe_packed(packed: Packed, player: Array) -> Observation:
-    """Show one player, 0 or 1, what it may know of a packed state, as `observe` does."""
+    """Return the observation of one player, 0 or 1, of a packed state, as `observe` does."""
     hand_0, hand_1, deck = (packed.table.cards_of(owner, packed.rules) for owner in (table.HAND_0, table.HAND_1, table.DECK))
-    # In buffers of their own: XLA on CPU would make the words anew for each slot.
+    # Separate buffers: XLA on a CPU would otherwise recompute the words for each slot.
     hand = lax.optimization_barrier(bits.canonical(bits.where(player == 0, hand_0, hand_1)))
     counts = bits.count(hand_0), bits.count(hand_1)
     return _observation(packed.unpack(), player, bits.unpack(hand), counts, bits.count(deck))
@@ -183,7 +183,7 @@ def observe_packed(packed: Packed, player: Array) -> Observation:
 @traced_once
 def _show(state: State, player: Array) -> Observation:
     hand = (state.hands[0] & (player == 0)) | (state.hands[1] & (player == 1))
-    # Counted packed: sums over booleans take a good part of a step's time.
+    # Count packed words: sums over booleans take much of a step's time.
     hand_counts = bits.count(bits.pack(state.hands))
     return _observation(state, player, hand, (hand_counts[0], hand_counts[1]), bits.count(bits.pack(state.deck)))
 
@@ -210,18 +210,18 @@ def _observation(state: State, player: Array, hand: Array, hand_counts: tuple[Ar
 
 
 def determinize(source: ArrayLike, observation: Observation) -> State:
-    """Return a full state that looks to the observer like an observation; the deck holds what is in no hand and not in the pile.
+    """Return a full state consistent with an observation; the deck holds the cards of no hand and not in the pile.
 
-    The episode's own fields begin as in a new game: no rewards, step 0. What the opponent has drawn in a turn that goes on is not
-    seen, so it decides as at the beginning of its turn.
+    The episode's own fields begin as in a new game: no rewards, step 0. A card that the opponent has drawn in a turn that
+    continues is hidden, so the opponent decides as at the beginning of its turn.
 
     Args:
-        source: the opponent's hand, bool[108] with `opponent_count` of the unseen cards; or a random key, consumed, for a hand
+        source: The opponent's hand, bool[108] with `opponent_count` of the unseen cards; or a random key, consumed, for a hand
             that is uniform over them.
-        observation: unbatched, of the player to move or of the other one.
+        observation: Observation of either player, unbatched.
 
     Raises:
-        ValueError: If `source` is neither or a batch, the observation is a batch, or a hand of the host does not fit it.
+        ValueError: If `source` is neither or a batch, the observation is a batch, or a hand of the host contradicts it.
     """
     check_observation(observation, "determinize")
     if getattr(source, "dtype", None) == np.bool_:
@@ -235,11 +235,11 @@ def determinize(source: ArrayLike, observation: Observation) -> State:
 
 
 def determinize_packed(observation: Observation, hands: Words) -> Table:
-    """Lay out a table for each of R hands of the opponent, as `determinize` does.
+    """Determinize a table for each of R hands of the opponent, as `determinize` does.
 
     Args:
-        observation: unbatched.
-        hands: canonical sets of the opponent's cards, uint32[R] each, of the size that is seen.
+        observation: Observation, unbatched.
+        hands: Canonical sets of the opponent's cards, uint32[R] each, of the observed size.
 
     Returns:
         R tables, no draw under way.
@@ -281,7 +281,7 @@ def _draw_hidden(key: Array, observation: Observation) -> Array:
 
 
 def _check_hidden(hand: Array, observation: Observation) -> None:
-    """Check that a hand of the host may be the opponent's. Raises ValueError if it is not; nothing is known of traced ones."""
+    """Check that a hand of the host may be the opponent's. Raises ValueError if not; traced hands are not checked."""
     if hand.shape != (cards.NUM_CARDS,):
         raise ValueError(
             f"determinize takes a hand bool[{cards.NUM_CARDS}], got shape {hand.shape}; map with jax.vmap(determinize)"

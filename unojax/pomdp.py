@@ -1,21 +1,21 @@
-"""The game as a POMDP (S, A, T, R, Omega, O, b0, gamma): the functions T, O and R as numbers, for solvers and tests.
+"""The game as a POMDP (S, A, T, R, Omega, O, b0, gamma): the functions T, O and R, for solvers and tests to evaluate.
 
     T(s' | s, a)   `transition_log_prob`   the chance of the cards drawn; plays are deterministic
-                   `successors`            every state that can follow, with its probability
+                   `successors`            every possible next state, with its probability
     O(o | s)       `observation_log_prob`  an observation is a deterministic function of the state
-    R(s, a, s')    `reward`                per player; what they get for the step
+    R(s, a, s')    `reward`                each player's reward for the step
 
 The initial belief b0 is the law of `game.init`. gamma belongs to the planner: every `discount` of a search, a network or a
-training run is a factor per transition of the game as played, one action of either player each (`check_discount`). A transition
-is checked by stepping with the cards that it would take, so no rule of the game is written a second time here.
+training run is a factor per transition, one action of either player (`check_discount`). These functions check a transition
+by stepping with the cards that it would take, so the rules are not implemented a second time.
 `unojax.belief.predictive` has the same functions of a belief.
 
-The Markov state is the cards of each place, top rank, colour, player to move, pending penalty, a card just drawn, the colour
-before a Wild+4 that may be challenged, and how the game ended if it did; `step_count` belongs to it only under
+The Markov state is the owner of each card, top rank, colour, player to move, pending penalty, a card just drawn, the colour
+before a Wild+4 that may be challenged, and the result of a finished game; `step_count` belongs to it only under
 `Rules.max_steps`. The remaining fields of `State` (`rewards`, `error`, `last_action`, else `step_count`) record the past, and
 `transition_log_prob` ignores them. `transition_log_prob`, `observation_log_prob` and `reward` are pure and total, take unbatched
-states, and work under `jit` and `vmap`. How many states follow depends on the cards, so the functions that list them run on the
-host, in NumPy float64; the engine makes their steps on the device.
+states, and work under `jit` and `vmap`. The number of next states depends on the cards, so the functions that list them run on
+the host, in NumPy float64, with the engine's steps on the device.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ _CHUNK: Final = 256
 
 
 class Successors(NamedTuple):
-    """States that can follow another one, each once, with their probabilities. NumPy on the host.
+    """Possible next states of a state, without repeats, and their probabilities. NumPy on the host.
 
     Attributes:
         states: `State` with a leading axis M, the likeliest first.
         log_probs: float64[M] nats, with total probability 1.
-        rewards: float64[M, 2] each player's reward on the way there.
+        rewards: float64[M, 2] each player's reward along the way.
     """
 
     states: State
@@ -71,7 +71,7 @@ class Successors(NamedTuple):
 def check_discount(discount: float) -> None:
     """Check gamma, the factor on returns for each transition after the first: a result n transitions away counts gamma^(n - 1).
 
-    A transition is one action of either player, forced ones and draws too.
+    A transition is one action of either player, including forced actions and draws.
 
     Raises:
         ValueError: If it is not in (0, 1].
@@ -88,17 +88,17 @@ def transition_log_prob(state: State, action: ArrayLike, next_state: State) -> A
 
         prod_t C(deck_t, d_t) / C(n, k)
 
-    which is evaluated in integers up to the division (draws of up to 4 cards). Where a wild drawn is laid at once, its colour is
-    one of four. Any other legal action has one outcome, with probability 1. So have an illegal or out-of-range action and a
-    finished game: the cards and whose turn it is stay as they are.
+    which is evaluated in integers up to the division (draws of up to 4 cards). If a drawn wild is laid at once, its colour is
+    uniform over four. Any other legal action has one outcome, with probability 1. An illegal or out-of-range action, or an action
+    in a finished game, also has one outcome: the cards and the turn stay unchanged.
 
-    `action` is an integer scalar. `next_state` may be anything at all; what can't follow has probability 0.
+    `action` is an integer scalar. `next_state` may be any state; impossible next states have probability 0.
 
     Returns:
-        float32[], nats; -inf where the move is impossible.
+        float32[], nats; -inf if the transition is impossible.
 
     Raises:
-        ValueError: an argument is a batch, or the rules of the two states differ.
+        ValueError: If an argument is a batch, or the rules of the two states differ.
     """
     _check_states(state, next_state, "transition_log_prob")
     return _transition_log_prob(state, single_action(action, "transition_log_prob"), next_state)
@@ -130,12 +130,12 @@ def _transition_log_prob(state: State, action: Array, next_state: State) -> Arra
 
 
 def observation_log_prob(observation: Observation, state: State) -> Array:
-    """Compute log O(o | s): 0 if `observation` is what its player sees of `state`, else -inf. float32[], nats.
+    """Compute log O(o | s): 0 if `observation` is its player's observation of `state`, else -inf. float32[], nats.
 
-    All fields count, `last_action` among them.
+    All fields count, including `last_action`.
 
     Raises:
-        ValueError: an argument is a batch, or the rules of observation and state differ.
+        ValueError: If an argument is a batch, or the rules of observation and state differ.
     """
     check_observation(observation, "observation_log_prob")
     agreed_rules(state.rules, observation.rules)
@@ -146,21 +146,21 @@ def observation_log_prob(observation: Observation, state: State) -> Array:
 
 
 def reward(state: State, action: ArrayLike, next_state: State) -> Array:
-    """Compute R(s, a, s'), each player's reward for the step as `game.step` gives it: float32[2].
+    """Compute R(s, a, s'), each player's reward for the step as in `game.step`: float32[2].
 
     +1 / -1 for a win and a loss (or the points under `Rules.points`), 0 for a drawn game, `-rules.step_penalty` for a step that
     does not end the game; 0 for an illegal action and in a finished game. In this game the cards drawn never change the
-    reward, so it is the same for all states that can follow; for one that can't, it is still theirs.
+    reward, so it is the same for all possible next states, and is returned for impossible ones too.
 
     Raises:
-        ValueError: an argument is a batch, or the rules of the two states differ.
+        ValueError: If an argument is a batch, or the rules of the two states differ.
     """
     _check_states(state, next_state, "reward")
     return _step_to(state, single_action(action, "reward"), next_state).rewards
 
 
 def successors(state: State, action: ArrayLike, *, limit: int = MAX_ROWS) -> Successors:
-    """List every state that can follow an action, with T(s' | s, a). On the host.
+    """List every possible next state after an action, with T(s' | s, a). On the host.
 
     Args:
         state: Unfinished game.
@@ -168,7 +168,7 @@ def successors(state: State, action: ArrayLike, *, limit: int = MAX_ROWS) -> Suc
         limit: Largest number of states to list.
 
     Raises:
-        ValueError: If the state is a batch, a tracer or over, the action is not legal, or more than `limit` states follow.
+        ValueError: If the state is a batch, a tracer or over, the action is illegal, or more than `limit` states follow.
     """
     game.check_state(state, "successors")
     state = on_host(state, "successors")
@@ -181,17 +181,17 @@ def successors(state: State, action: ArrayLike, *, limit: int = MAX_ROWS) -> Suc
 def branch(
     states: State, actions: np.ndarray, limit: int = MAX_ROWS, tells_apart: np.ndarray | None = None
 ) -> tuple[np.ndarray, State, np.ndarray]:
-    """List what follows N states, each after an action: all draws of it.
+    """List the next states of N states, each after an action, for all its draws.
 
     Args:
         states: `State` [N] on the host.
         actions: int32[N].
         limit: Largest number of rows M.
-        tells_apart: bool[N] where draws are told apart; elsewhere one of them stands for them all. None: everywhere.
+        tells_apart: bool[N] whether draws are distinguished; if not, one of them stands for all. None: always.
 
     Returns:
         Index of the state that each row follows, int64[M]; the next states [M]; their probabilities, float64[M]. Equal states
-        may come up twice.
+        may occur twice.
 
     Raises:
         ValueError: If there are more than `limit` rows.
@@ -201,7 +201,7 @@ def branch(
     if (total := sum(count_draws(deck, int(number)) for deck, number in parts)) > limit:
         raise ValueError(f"{total:,} states follow, more than limit={limit:,}; use a smaller deck or fewer hands, or raise limit")
     draws = [list_draws(deck.tobytes(), int(number)) for deck, number in parts]
-    # A wild that is laid at once takes any of the colours, and nothing else looks at them.
+    # A wild that is laid at once takes any colour; other steps ignore it.
     colors = cards.NUM_COLORS if states.rules.play_drawn == "auto" else 1
     sizes = [len(probs) * colors for _, probs in draws]
     parents = np.repeat(np.arange(len(sizes)), sizes)
@@ -219,8 +219,8 @@ def step_taking(
 
     Args:
         states, actions: As in `branch`.
-        decks_after: int8[N, 54] cards left; None: whichever come first are drawn.
-        colors: int8[N] of a wild that is laid by chance.
+        decks_after: int8[N, 54] cards left; None: arbitrary cards are drawn.
+        colors: int8[N] colour of a wild that is laid by chance.
 
     Returns:
         The next states [N]; the decks that the cards were drawn from, after a reshuffle, int8[N, 54]; and the number drawn,
@@ -269,7 +269,7 @@ def list_draws(deck: bytes, number: int) -> tuple[np.ndarray, np.ndarray]:
         left -= copies[t]
         parts = []
         for drawn in range(min(copies[t], number) + 1):
-            # What is missing must be left in the types to come.
+            # The remaining types must hold the cards still missing.
             kept = (missing >= drawn) & (missing - drawn <= left)
             grown = multisets[kept].copy()
             grown[:, t] = drawn
@@ -295,10 +295,10 @@ def listed(states: State, probs: np.ndarray, rewards: np.ndarray) -> Successors:
 
 
 def distinct(rows: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Find equal rows of a pytree of arrays [M, ...], `rewards` apart.
+    """Find equal rows of a pytree of arrays [M, ...], ignoring `rewards`.
 
     Returns:
-        Where each different row comes first, int64[D], and which of these each row equals, int64[M].
+        Index of the first of each distinct row, int64[D], and for each row the index of its distinct row, int64[M].
     """
     if isinstance(rows, State):
         rows = replace(rows, rewards=np.zeros((len(rows.step_count), 0), bool))
@@ -323,14 +323,14 @@ def rows_of(trees: list[Any]) -> Any:
 
 
 def on_host(tree: Any, name: str) -> Any:
-    """Bring what came to the function `name` to the host; ValueError if it is traced."""
+    """Copy the argument of function `name` to the host; ValueError if it is traced."""
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree)):
         raise ValueError(f"{name} lists what can follow, so it runs on the host: call it outside jit and vmap")
     return jax.device_get(tree)
 
 
 def check_action(action: int, legal: ArrayLike, is_over: bool) -> None:
-    """Check that an action can be taken; ValueError if it is not legal, or the game is over."""
+    """Check that an action is possible; ValueError if it is illegal, or the game is over."""
     if is_over:
         raise ValueError("the game is over, so nothing follows; ask about an unfinished game")
     mask = np.asarray(legal)
@@ -346,10 +346,10 @@ def _check_states(state: State, next_state: State, name: str) -> None:
 
 def _cards_drawn(state: State, action: Array, reached: State) -> Array:
     """Count the cards that a step took from the deck, by type: int32[54]."""
-    # Cards enter a hand by a draw alone, and only the mover draws.
+    # Only a draw adds cards to a hand, and only the mover draws.
     drawn = jnp.maximum(cards.counts(reached.hands) - cards.counts(state.hands), 0).sum(0, dtype=jnp.int32)
     if state.rules.play_drawn == "auto":
-        # Or a card goes straight to the pile.
+        # A card may also go straight to the pile.
         applies = (action == cards.DRAW) & ~state.is_over & legal_mask(state)[cards.DRAW] & ~reached.terminated
         laid = applies & (drawn.sum() == 0)
         drawn += (laid & (np.arange(cards.NUM_TYPES, dtype=np.int32) == reached.top_type)).astype(jnp.int32)
@@ -358,5 +358,5 @@ def _cards_drawn(state: State, action: Array, reached: State) -> Array:
 
 @traced_once
 def _step_to(state: State, action: Array, next_state: State) -> State:
-    """Step with the cards drawn that `next_state` lacks in its deck: to `next_state`, if that can follow."""
+    """Step with the drawn cards that `next_state` lacks in its deck; the result is `next_state`, if that is possible."""
     return game.step_with(state, action, game.GivenCards(bits.pack(next_state.deck), next_state.color))

@@ -1,11 +1,11 @@
-"""The rules of the game, and what of them may vary.
+"""The rules of the game and their variants.
 
 Two players. The full deck has 108 cards: in each colour (red, yellow, blue, green) one 0, two each of 1-9, two Skip, two
 Reverse, two +2, and four Wild and four Wild+4. `Rules()` is this game; `Rules.official()`, `Rules.house()` and `Rules.rlcard()`
-are others that people and programs play, and each field of `Rules` changes one thing.
+are common variants, and each field of `Rules` changes one thing.
 
-* Shuffle, deal `hand_size` cards to each player, turn one card up (`start_card` says which are put back). The start card has no
-  effect (`start_effects`).
+* Shuffle, deal `hand_size` cards to each player, turn one card up (`start_card` lists those that are put back). The start card
+  has no effect (`start_effects`).
 * A card is playable if it is Wild or Wild+4 (`wild_draw_four`), has the active colour, or has the rank of the top card.
 * Play is forced (`may_draw`): with no penalty pending, a player who holds a playable card plays one. Otherwise the player draws
   exactly one card (`draw_until_playable`) and the turn passes; that card is not played in this turn (`play_drawn`).
@@ -17,7 +17,7 @@ are others that people and programs play, and each field of `Rules` changes one 
 * The draw deck is an unordered multiset: each draw is uniform over the cards in it at that moment.
 * If a draw of k finds fewer than k cards, the pile except its top card first goes back into the deck (`reshuffle_top`). If there
   are still fewer than k, the game ends at once: fewer cards in hand wins, equal hands are a draw.
-* A player whose hand becomes empty wins at once, whatever the card was.
+* A player whose hand becomes empty wins at once, whatever the last card.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from unojax import cards, decks
 from unojax.decks import is_int
 
 RULES_VERSION: Final = 1
-"""Changes when the same keys and actions give another game, and never for a speed-up. Stored in records and checkpoints."""
+"""Version of the mapping from keys and actions to games; speed-ups never change it. Stored in records and checkpoints."""
 
 StartCard = Literal["non_wild", "any", "not_draw_four"]
 FirstPlayer = Literal["zero", "random"]
@@ -48,7 +48,7 @@ class Rules:
     """Options of the game. Frozen and hashable, so that it can be a static argument under `jit`.
 
     Attributes:
-        skip_forfeits: Skip and Reverse make the same player move again. False: they just pass the turn.
+        skip_forfeits: Skip and Reverse make the same player move again. False: they only pass the turn.
         start_card: card that may be turned up at the start. "non_wild": a Wild or Wild+4 goes back and another card is turned
             up. "any": it stays, and the active colour is uniformly random. "not_draw_four": a Wild stays, a Wild+4 goes back.
         hand_size: cards dealt to each player.
@@ -65,25 +65,25 @@ class Rules:
         play_drawn: effect of drawing a card. "no": the turn passes. "may": if the card just drawn can be played, the same player
             decides again, to play it (and no other card) or to pass, which is action 60 too. "auto": a drawn card that is wild
             or has the active colour (an equal rank alone is not enough) is laid on the pile at once, a wild with a uniformly
-            random colour; its effect comes to pass, except that of a Wild+4.
-        draw_until_playable: a player who has drawn a card that can't be played (under "auto": is not laid) goes on drawing, each
-            card a step of its own. Penalties are drawn as ever.
+            random colour; its effect applies, except that of a Wild+4.
+        draw_until_playable: a player draws until a card can be played (under "auto": is laid), each card a step of its own.
+            Penalties are drawn as usual.
         wild_draw_four: when a Wild+4 is playable. "any": always. "no_color": by a player without a card of the active colour.
             "last": if nothing else is playable. "challenge": always, but the next player, before drawing, may challenge it
             (action 61). If the player of the Wild+4 held a card of the colour then active, it draws the penalty itself and the
-            challenger moves; else the challenger draws two cards more. Who was right is announced, the hand is not shown.
-        stacking: a pending +2 may be answered with a +2 and a Wild+4 with a playable Wild+4; penalties add up, and who does not
-            answer draws them all. Nothing can be played on a penalty after a challenge.
+            challenger moves; else the challenger draws two cards more. The outcome is announced, the hand is not shown.
+        stacking: a pending +2 may be answered with a +2 and a Wild+4 with a playable Wild+4; penalties add up, and a player who
+            does not answer draws them all. Nothing can be played on a penalty after a challenge.
         start_effects: effect of an action card turned up at the start. "none": nothing. "forfeit": a Skip or Reverse lets the
-            other player begin, and a +2 (or Wild+4, where one may be turned up) is a penalty of the first player. "keep_turn":
+            other player begin, and a +2 (or Wild+4, if one may be turned up) is a penalty of the first player. "keep_turn":
             the same, but the first player has drawn the cards when the game begins, and moves.
-        reverse_passes: Reverse just passes the turn, where Skip forfeits it.
-        reshuffle_top: the whole pile goes back into the deck, the top card too; its colour and rank stay in force.
+        reverse_passes: Reverse only passes the turn, while Skip forfeits it.
+        reshuffle_top: the whole pile goes back into the deck, including the top card; its colour and rank stay in force.
         points: rewards at the end are the points of the loser's hand (`unojax.rules.POINTS`) in units of 500, for the winner,
             and their negative for the loser.
 
     Raises:
-        ValueError: a field is out of its range.
+        ValueError: If a field is out of its range.
     """
 
     skip_forfeits: bool = True
@@ -110,7 +110,7 @@ class Rules:
 
     @classmethod
     def official(cls, **changes: Any) -> Rules:
-        """Make the rules of the official sheet for two players, with `changes` of fields.
+        """Return the rules of the official sheet for two players, with `changes` of fields.
 
         Left out: calling UNO and its penalty, the showing of a challenged hand, and the cards that a loser still draws for a
         last +2 or Wild+4.
@@ -126,13 +126,13 @@ class Rules:
 
     @classmethod
     def house(cls, **changes: Any) -> Rules:
-        """Make the rules that many homes play by: stacking, and drawing until a card can be played; with `changes` of fields."""
+        """Return common house rules: stacking, and drawing until a card can be played; with `changes` of fields."""
         own: dict[str, Any] = {"stacking": True, "draw_until_playable": True, "play_drawn": "may", "start_effects": "forfeit"}
         return cls(**own | changes)
 
     @classmethod
     def rlcard(cls, **changes: Any) -> Rules:
-        """Make the rules of the UNO environment of RLCard 1.2.0, with `changes` of fields."""
+        """Return the rules of the UNO environment of RLCard 1.2.0, with `changes` of fields."""
         own: dict[str, Any] = {
             "play_drawn": "auto",
             "wild_draw_four": "last",
@@ -157,7 +157,7 @@ class Rules:
         if not (is_number and abs(self.step_penalty) <= float(np.finfo(np.float32).max)):
             raise ValueError(f"step_penalty must be a finite number of single precision, got {self.step_penalty!r}")
         object.__setattr__(self, "step_penalty", float(self.step_penalty))
-        # A card that may stay must be left to turn up, however the hands were dealt.
+        # After any deal, a valid start card must be left.
         first_back, what = {
             "non_wild": (cards.WILD_TYPE, "coloured cards"),
             "not_draw_four": (cards.WILD_DRAW_FOUR_TYPE, "cards other than Wild+4"),
@@ -175,7 +175,7 @@ class Rules:
                 f"hand_size must be an integer in [1, {largest}] for a deck with {usable} {what} and "
                 f"start_card={self.start_card!r} (two hands and the start card), got {self.hand_size!r}"
             )
-        # NumPy's integers become Python's, which JSON can hold.
+        # Convert NumPy integers to Python's, which JSON can hold.
         object.__setattr__(self, "hand_size", int(self.hand_size))
         object.__setattr__(self, "max_steps", None if self.max_steps is None else int(self.max_steps))
 
@@ -186,23 +186,23 @@ class Rules:
 
     @property
     def num_actions(self) -> int:
-        """Actions that there are: 61, and one more where a Wild+4 may be challenged."""
+        """Number of actions: 61, and one more if a Wild+4 may be challenged."""
         return cards.NUM_ACTIONS + (self.wild_draw_four == "challenge")
 
     @property
     def num_choices(self) -> int:
-        """Actions that can be one of several legal ones, the first so many: the 60 plays, and the others where they can be."""
+        """Number of leading actions that can be one of several legal ones: the 60 plays, and the others if they can be."""
         return self.num_actions if self.draw_is_option else cards.DRAW
 
     @property
     def most_choices(self) -> int:
-        """Choices that can be legal at a time, with all cards of the deck in one hand."""
+        """Largest number of simultaneously legal choices, with all cards of the deck in one hand."""
         plays = sum(cards.NUM_COLORS if t >= cards.WILD_TYPE else 1 for t, copies in enumerate(self.deck) if copies)
         return plays + self.num_choices - cards.DRAW
 
     @property
     def max_draw(self) -> int:
-        """Cards of the largest draw: 4, or what penalties can add up to."""
+        """Cards of the largest draw: 4, or the largest sum of penalties."""
         largest = 4
         if self.stacking:
             twos = sum(self.deck[cards.DRAW_TWO : cards.WILD_TYPE : cards.NUM_COLORED_RANKS])
@@ -211,8 +211,9 @@ class Rules:
 
     @property
     def keeps_account(self) -> bool:
-        """Whether a turn can depend on more than the top card and a penalty of its: on a card just drawn, on penalties added up,
-        on a Wild+4 that may be challenged, on a start card's draw."""
+        """Whether a turn can depend on more than the top card and its penalty: on a card just drawn, on stacked penalties,
+        on a Wild+4 that may be challenged, on a start card's draw.
+        """
         return (
             self.play_drawn == "may"
             or self.draw_until_playable
@@ -228,12 +229,12 @@ class Rules:
 
     @property
     def has_plain_turns(self) -> bool:
-        """Whether a player may play all that fits the top card, and nothing while a penalty is pending."""
+        """Whether a player may play every card that fits the top card, and nothing while a penalty is pending."""
         return not (self.draw_is_option or self.keeps_account or self.wild_draw_four != "any" or self.unknown)
 
     @property
     def unknown(self) -> list[str]:
-        """Fields that differ from the default rules, and that not all modules know yet (`KNOWN`)."""
+        """Fields that differ from the default rules, and that not all modules support yet (`KNOWN`)."""
         return [name for name in self.changes if name not in KNOWN]
 
     @property
@@ -244,16 +245,16 @@ class Rules:
 
     @property
     def has_plain_steps(self) -> bool:
-        """Whether turns are plain and a card that is drawn is kept, from a deck that never gets the top card back."""
+        """Whether turns are plain and drawn cards are kept, from a deck that never gets the top card back."""
         return self.has_plain_turns and self.play_drawn == "no" and not self.reshuffle_top
 
     def has_turns_of(self, other: Rules) -> bool:
-        """Whether turns go as under other rules; deals, decks and ends of games may differ (`TURNS`)."""
+        """Whether turns are those of other rules; deals, decks and ends of games may differ (`TURNS`)."""
         return all(getattr(self, name) == getattr(other, name) for name in TURNS)
 
     @property
     def tells_of_hands(self) -> bool:
-        """Whether a step can tell of another hand what is no matter of single cards: that it holds one of some, or not."""
+        """Whether a step can reveal joint facts about another hand: that it holds one of several cards, or not."""
         looks = self.play_drawn == "may" or self.draw_until_playable or self.stacking
         return self.wild_draw_four == "challenge" or (self.draw_four_depends_on_hand and looks)
 
@@ -270,7 +271,7 @@ class Rules:
 
 @cache
 def field_types() -> dict[str, Any]:
-    """Return the type of each field of `Rules`: what options, forms and parameters are made from."""
+    """Return the type of each field of `Rules`, for options, forms and parameters."""
     return get_type_hints(Rules)
 
 
@@ -283,14 +284,15 @@ TURNS: Final = (
     "stacking",
     "reverse_passes",
 )
-"""Fields that say what a player may do in a turn, and what follows. A network plays by the turns it was trained for."""
+"""Fields that define the actions of a turn and their consequences. A network plays by the turns it was trained for."""
 KNOWN: Final = frozenset(
     "skip_forfeits start_card hand_size deck first_player max_steps step_penalty may_draw play_drawn draw_until_playable "
     "wild_draw_four stacking start_effects reverse_passes reshuffle_top points".split()
 )
-"""Fields that all modules know whose answers depend on them. Rules that change another one count as neither plain nor known to
-networks, closed forms and the solver, which refuse them. Before a field is added here, look at `Rules.has_plain_turns` and
-`has_plain_steps`, `check_plain`, `value.network.check_network`, `table.options` and `viz.words.why_not`."""
+"""Fields that all dependent modules support. Rules that change another field count as neither plain nor supported by
+networks, closed forms and the solver, which reject them. Before a field is added here, check `Rules.has_plain_turns` and
+`has_plain_steps`, `check_plain`, `value.network.check_network`, `table.options` and `viz.words.why_not`.
+"""
 
 
 POINTS: Final = tuple(50 if t >= cards.WILD_TYPE else t % 13 if t % 13 < cards.SKIP else 20 for t in range(cards.NUM_TYPES))
@@ -300,10 +302,10 @@ MATCH_POINTS: Final = 500
 
 
 def agreed_rules(carried: Rules, given: Rules | None) -> Rules:
-    """Return the rules that a state, an observation or a belief carries, if those given beside it (or None) are the same.
+    """Return the rules of a state, an observation or a belief, if those given with it (or None) are the same.
 
     Raises:
-        ValueError: the two differ.
+        ValueError: If the two differ.
     """
     if given is None or given == carried:
         return carried
@@ -321,10 +323,10 @@ def agreed_rules(carried: Rules, given: Rules | None) -> Rules:
 
 
 def check_plain(rules: Rules, what: str) -> None:
-    """Check that turns and draws are those of the default rules, for `what` knows no others.
+    """Check that turns and draws are those of the default rules, the only ones that `what` supports.
 
     Raises:
-        ValueError: a rule that differs is named.
+        ValueError: If they differ; the message names a rule.
     """
     names = ("may_draw", "play_drawn", "draw_until_playable", "wild_draw_four", "stacking", "reshuffle_top")
     others = [name for name in rules.changes if name in names or name not in KNOWN]
@@ -338,25 +340,26 @@ def check_max_steps(max_steps: object) -> None:
     """Check a limit on the steps of a game.
 
     Raises:
-        ValueError: it is neither None nor an integer in [1, 2^31 - 1], the range of `State.step_count`.
+        ValueError: If it is neither None nor an integer in [1, 2^31 - 1], the range of `State.step_count`.
     """
     if max_steps is not None and not (is_int(max_steps) and 1 <= max_steps < 2**31):
         raise ValueError(f"max_steps must be None or an integer in [1, {2**31 - 1}], got {max_steps!r}")
 
 
 PRESETS: Final = {"default": Rules(), "official": Rules.official(), "house": Rules.house(), "rlcard": Rules.rlcard()}
-"""Rules with a name."""
+"""Named rules."""
 
 
 def as_rules(rules: Rules | str) -> Rules:
-    """Take rules as they are, or as text: a name of `PRESETS`, and fields that differ from it.
+    """Return rules unchanged, or parse text: a name of `PRESETS`, and fields that differ from it.
 
         as_rules("official,hand_size=5,max_steps=200")
 
-    Values are those of `Rules`: true or false, numbers, words, and none for None. A deck comes last: its text may hold commas.
+    Values are those of `Rules`: true or false, numbers, words, and none for None. A deck comes last, because its text may hold
+    commas.
 
     Raises:
-        ValueError: If they are neither, or a field or its value is none of those allowed.
+        ValueError: If they are neither, or a field or its value is not allowed.
     """
     if isinstance(rules, Rules):
         return rules
@@ -384,7 +387,7 @@ def as_rules(rules: Rules | str) -> Rules:
 
 
 def _read_value(field: str, text: str) -> Any:
-    """Read the value of a field. Text that is no such value is left to `Rules`, which says what would be."""
+    """Read the value of a field. Invalid text is left to `Rules`, which reports the allowed values."""
     kind = field_types()[field]
     kinds = get_args(kind) or (kind,)
     if text == "none" and type(None) in kinds:

@@ -1,7 +1,7 @@
-"""Views: packed observations, the form in which policies, opponent models and networks look at the game.
+"""Views: packed observations, the input of policies, opponent models and networks.
 
-An `Observation` is unbatched and readable; a `View` keeps sets of cards in words (`unojax.bits`), has any shape, and is made of
-observations or straight of tables.
+An `Observation` is unbatched and readable; a `View` keeps sets of cards in words (`unojax.bits`), has any shape, and comes from
+observations or directly from tables.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from unojax.table.account import Account
 class View:
     """One player's information at one moment. Arrays of any one shape.
 
-    Which copies of a type lie where means nothing: count cards and never look for one.
+    Copies of a type carry no information: count cards, and never look for a certain copy.
 
     Attributes:
-        hand, pile: the player's own cards; the cards played.
+        hand, pile: The player's own cards; the cards played.
         opponent_count: uint32[...] cards in the opponent's hand.
         rank, color: uint32[...] rank 0..14 of the top card; active colour 0..3.
-        penalty: uint32[...] cards that the player to move must draw: 0, 2 or 4, or what penalties have added up to.
+        penalty: uint32[...] cards that the player to move must draw: 0, 2 or 4, or a sum of stacked penalties.
         is_own_turn: bool[...] the player is to move.
-        rules: static.
-        account: under `Rules.keeps_account` an `Account`, packed, which names a card just drawn only to the player who drew it;
+        rules: Static.
+        account: Under `Rules.keeps_account` an `Account`, packed, which names a card just drawn only to the player who drew it;
             else an empty tuple.
     """
 
@@ -63,10 +63,10 @@ class View:
         return jnp.asarray(cards.along_last(np.asarray(self.rules.deck, np.int32), held.ndim)) - held - played
 
     def count_unseen(self, word: int, mask: ArrayLike) -> Array:
-        """Count the cards of one word that the player has not seen, opponent's hand and deck together: int32[...].
+        """Count the cards of one word that are unseen, opponent's hand and deck together: int32[...].
 
         Args:
-            word: index 0..3.
+            word: Index 0..3.
             mask: uint32[...] bits of the word that count; with any copy of a type all copies in that word.
         """
         everything, hand, pile = (
@@ -85,7 +85,7 @@ class View:
 
 @traced_once
 def view_of(observation: Observation) -> View:
-    """Pack what an observer sees. Batched by `vmap` or by leading axes."""
+    """Pack an observation. Batched by `vmap` or by leading axes."""
     rules, account = observation.rules, ()
     if rules.keeps_account:
         account = game.account_of(observation, observation.drawn, observation.has_drawn)
@@ -104,7 +104,7 @@ def view_of(observation: Observation) -> View:
 
 
 def view_at_node(tables: Table, node: Node, rules: Rules) -> View:
-    """Show each table to the player who is to move at its node."""
+    """Return the view of each table for the player to move at its node."""
     meta, pile = node.meta, tables.cards_of(table.PILE, rules)
     is_own_turn, account = jnp.ones_like(meta.player, bool), tables.account
     if rules.keeps_account:
@@ -113,7 +113,7 @@ def view_at_node(tables: Table, node: Node, rules: Rules) -> View:
 
 
 def view_of_table(tables: Table, player: Array, rules: Rules) -> View:
-    """Show each table to a player, uint32[...] 0 or 1."""
+    """Return the view of each table for a player, uint32[...] 0 or 1."""
     meta, pile = tables.unpack_meta(), tables.cards_of(table.PILE, rules)
     hands = tables.cards_of(table.HAND_0, rules), tables.cards_of(table.HAND_1, rules)
     hand, other = bits.where(player == 0, *hands), bits.where(player == 0, *hands[::-1])
@@ -124,7 +124,7 @@ def view_of_table(tables: Table, player: Array, rules: Rules) -> View:
 
 
 def _shown(account: Account, is_own: Array, rules: Rules) -> Account:
-    """Leave out which card was drawn where it is not the player's own, and the colour of a Wild+4 that can't be challenged."""
+    """Hide the drawn card if it is not the player's own, and the colour of a Wild+4 that cannot be challenged."""
     color, rank = (jnp.where(is_own, of_card, np.uint32(0)) for of_card in (account.drawn_color, account.drawn_rank))
     contested = account.contested if rules.wild_draw_four == "challenge" else jnp.zeros_like(account.contested)
     return account._replace(drawn_color=color, drawn_rank=rank, contested=contested)

@@ -1,6 +1,6 @@
 """The game as pure functions of one unbatched `State`: `init`, `legal_mask`, `step`. Batch them with `vmap`.
 
-The rules themselves are in `unojax.table`; this package converts at the border, checks actions, and adds what belongs to an
+The rules themselves are in `unojax.table`. This package converts states, checks actions, and adds the fields of an
 episode: rewards, truncation, errors.
 """
 

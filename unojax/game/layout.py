@@ -1,4 +1,4 @@
-"""States laid out as tables, which the rules play on, and tables shown as states."""
+"""Conversion between states and tables, on which the rules operate."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Packed:
     """A state with its cards in a table: a ninth of the size, for loops that carry many games. Arrays of any one shape.
 
     Attributes:
-        table: the game, laid out as `to_table` does it.
-        rewards, truncated, step_count, error, last_action: as in `State`.
-        rules: static.
+        table: The game, in the layout of `to_table`.
+        rewards, truncated, step_count, error, last_action: As in `State`.
+        rules: Static.
     """
 
     table: Table
@@ -51,17 +51,17 @@ class Packed:
 
     @property
     def current_player(self) -> Array:
-        """int8[...]: who moves next, 0 or 1; at the end of a game, who moved last."""
+        """int8[...]: player to move, 0 or 1; at the end of a game, the last mover."""
         return self.table.unpack_meta().player.astype(jnp.int8)
 
     def unpack(self) -> State:
-        """Show as a state."""
+        """Return the state."""
         kept = {name: getattr(self, name) for name in ("rewards", "truncated", "step_count", "error", "last_action")}
         return from_table(self.table, self.rules, **kept)
 
 
 def begin_packed(tables: Table, rules: Rules, *, last_action: ArrayLike = NO_ACTION) -> Packed:
-    """Pack a table with the episode's own fields, which begin like this."""
+    """Pack a table with the initial values of the episode's own fields."""
     zero = jnp.zeros_like(tables.meta, jnp.int32)
     rewards = jnp.zeros((*zero.shape, 2), jnp.float32)
     return Packed(tables, rewards, zero != 0, zero, zero.astype(jnp.uint8), jnp.asarray(last_action, jnp.int8), rules)
@@ -74,7 +74,7 @@ def pack_state(state: State) -> Packed:
 
 
 def _lay_out(hand_0: Words, hand_1: Words, deck: Words, pile: Words) -> tuple[Words, Words]:
-    """Lay canonical sets out as labelled cards, the two planes of a table: copies go to the owners in this order."""
+    """Assign labelled copies of canonical sets to the owners in this order: the two planes of a table."""
     in_hands = bits.merge(hand_0, hand_1)
     not_in_pile = bits.merge(in_hands, deck)
     everything = bits.merge(not_in_pile, pile)
@@ -86,7 +86,7 @@ def _lay_out(hand_0: Words, hand_1: Words, deck: Words, pile: Words) -> tuple[Wo
 
 @partial(traced_once, static=("rules",))
 def lay_out(tables: Table, rules: Rules) -> Table:
-    """Lay a game between two steps out anew, as `to_table` lays out its state. Elementwise."""
+    """Canonicalize a game between two steps, as `to_table` does with its state. Elementwise."""
     owners = (table.HAND_0, table.HAND_1, table.DECK, table.PILE)
     low, high = _lay_out(*(bits.canonical(tables.cards_of(owner, rules)) for owner in owners))
     account = tables.account
@@ -98,7 +98,7 @@ def lay_out(tables: Table, rules: Rules) -> Table:
 
 @traced_once
 def to_table(state: State) -> Table:
-    """Lay a state out as labelled cards: copies go to hand 0, hand 1, deck and pile in this order."""
+    """Assign labelled cards to a state's sets: copies go to hand 0, hand 1, deck and pile in this order."""
     low, high = _lay_out(*(bits.pack(cards) for cards in (state.hands[0], state.hands[1], state.deck, state.pile)))
     won = jnp.where(state.winner == 0, table.OVER_WON_BY_0, table.OVER_WON_BY_1)
     over = jnp.where(state.winner == NO_WINNER, table.OVER_DRAWN, won)
@@ -117,13 +117,13 @@ def to_table(state: State) -> Table:
 
 
 def account_of(seen: Any, drawn: ArrayLike, has_drawn: ArrayLike) -> Account:
-    """Give the account of a table by the fields of a state or an observation."""
+    """Return the account of a table from the fields of a state or an observation."""
     zero = jnp.zeros_like(seen.penalty, jnp.uint32)
     return account_at(turn_of(seen, zero, zero, drawn, has_drawn))
 
 
 def account_at(turn: Turn) -> Account:
-    """Give the account of a table by what its mover's options depend on."""
+    """Return the account of a table from the facts of its mover's turn."""
     zero = jnp.zeros_like(turn.penalty)
     return Account(
         due=turn.penalty,
@@ -145,7 +145,7 @@ def from_table(
     error: ArrayLike = 0,
     last_action: ArrayLike = NO_ACTION,
 ) -> State:
-    """Show a table as a state, with the episode's own fields, which begin like this. Elementwise."""
+    """Convert a table to a state, with the initial values of the episode's own fields. Elementwise."""
     meta = after.unpack_meta()
     hands = [bits.unpack(bits.canonical(after.cards_of(owner, rules))) for owner in (table.HAND_0, table.HAND_1)]
     winner = jnp.where(meta.phase == table.OVER_WON_BY_0, 0, jnp.where(meta.phase == table.OVER_WON_BY_1, 1, NO_WINNER))
@@ -177,7 +177,7 @@ def from_table(
 
 
 def turn_of(seen: Any, deck_count: Array, pile_count: Array, drawn: ArrayLike, has_drawn: ArrayLike) -> Turn:
-    """Give what the mover's options depend on, apart from its hand, by the fields of a state or an observation."""
+    """Return the facts, apart from the mover's hand, that its options depend on, from a state or an observation."""
     drawn = jnp.maximum(jnp.asarray(drawn, jnp.int32), 0)
     color, rank = jnp.maximum(jnp.asarray(cards.COLOR_OF_TYPE)[drawn], 0), jnp.asarray(cards.RANK_OF_TYPE)[drawn]
     return Turn(

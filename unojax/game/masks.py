@@ -26,7 +26,7 @@ _BIT_OF_ACTION: Final = np.hstack([np.kron(np.eye(cards.NUM_COLORS, dtype=np.uin
 def hand_legal_mask(hand: Array, color: Array, top_rank: Array, penalty: Array) -> Array:
     """Mark the legal actions of a player to move who holds `hand` (bool[108]), in an unfinished game: bool[61].
 
-    Right for rules with plain turns; see `turn_legal_mask` for all.
+    Valid for rules with plain turns; `turn_legal_mask` supports all rules.
     """
     playable = bits.playable(bits.pack(hand), color.astype(jnp.uint32), top_rank.astype(jnp.uint32))
     plays = options_to_mask(playable) & (penalty == 0)

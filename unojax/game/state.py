@@ -1,4 +1,4 @@
-"""The state of a game, as everybody outside the engine sees it."""
+"""The public state of a game, outside of the engine."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ NO_ACTION: Final = -1
 NO_WINNER: Final = -1
 """`winner` of an unfinished, truncated or drawn game."""
 NONE: Final = -1
-"""`drawn` and `contested` where there is no such card or colour."""
+"""`drawn` and `contested` without such a card or colour."""
 
 
 class Error(enum.IntFlag):
-    """Bits of `State.error`. They stay set once they are."""
+    """Bits of `State.error`, which stay set."""
 
     ILLEGAL_ACTION = 1
     """The action exists but was not legal."""
     ACTION_OUT_OF_RANGE = 2
-    """There is no such action: it was not in 0..60 (0..61 where a Wild+4 may be challenged)."""
+    """There is no such action: it was not in 0..60 (0..61 if a Wild+4 may be challenged)."""
 
 
 @struct.dataclass(repr=False)
@@ -37,20 +37,20 @@ class State(Displayed):
     Attributes:
         hands: bool[2, 108] cards held by each player. Each row is hidden from the other player.
         deck: bool[108] cards left to draw, a multiset without order. Hidden from both players.
-        pile: bool[108] cards played, the top card among them.
+        pile: bool[108] cards played, including the top card.
         top_rank: int8[] rank 0..14 of the top card.
         color: int8[] active colour 0..3: the top card's, or the one declared with it.
-        current_player: int8[] who moves next, 0 or 1. At the end of a game: who moved last.
-        penalty: int8[] cards the mover must draw for a +2 or Wild+4: 0, 2 or 4; more where they add up or a challenge failed.
+        current_player: int8[] player to move, 0 or 1. At the end of a game: the last mover.
+        penalty: int8[] cards the mover must draw for a +2 or Wild+4: 0, 2 or 4; more after stacking or a failed challenge.
         terminated: bool[] the game is over.
         truncated: bool[] the game was cut off by `Rules.max_steps` before it was over.
-        winner: int8[] 0 or 1; -1 while there is none, and in a drawn game.
+        winner: int8[] 0 or 1; -1 without a winner: unfinished or drawn.
         rewards: float32[2] each player's reward for the last step.
-        step_count: int32[] steps so far: plays and draws, a draw of several cards being one.
+        step_count: int32[] steps so far: plays and draws; a draw of several cards counts once.
         error: uint8[] bits of `Error`; 0 = every action so far was legal.
         last_action: int8[] the last legal action, -1 at the start.
-        rules: static; what the game is played under.
-        drawn: int8[] type 0..53 of the card that the mover has drawn in the turn under way, which goes on; else -1. Hidden from
+        rules: Rules of the game; static.
+        drawn: int8[] type 0..53 of the card that the mover has drawn in the current turn, if it continues; else -1. Hidden from
             the other player.
         contested: int8[] the colour that was active before the pending Wild+4, if it may be challenged; else -1.
     """
@@ -88,10 +88,10 @@ USE_VMAP: Final = "map over a batch with jax.vmap({name})"
 
 
 def check_state(state: State, name: str) -> None:
-    """Check that what came to the function `name` is a single state; shapes are static, so this works while tracing too.
+    """Check that the argument of function `name` is a single state; shapes are static, so this works while tracing too.
 
     Raises:
-        ValueError: it is a batch, or no state.
+        ValueError: If it is a batch, or no state.
     """
     if not isinstance(state, State):
         raise ValueError(f"{name} takes a State, got {type(state).__name__}")

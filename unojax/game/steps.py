@@ -1,4 +1,4 @@
-"""Dealing, what is legal, and a step: the rules of `unojax.table` at the border, with what belongs to an episode."""
+"""Deals, legal actions and steps: the rules of `unojax.table` on states, with the fields of an episode."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def init(key: Array, *, rules: Rules | str = Rules()) -> State:
     """Deal a new game.
 
     Args:
-        key: consumed by the deal and by what of the start is random.
-        rules: static, or the name of a preset; the state carries them from here on.
+        key: PRNG key of the deal and of random start rules; consumed.
+        rules: Static, or the name of a preset; the state carries them from here on.
 
     Raises:
-        ValueError: `key` is a batch, or no key, or no preset is called so.
+        ValueError: If `key` is a batch or no key, or there is no such preset.
     """
     check_key(key, "init")
     rules = as_rules(rules)
@@ -73,7 +73,7 @@ def legal_mask(state: State) -> Array:
     A finished game accepts every action and ignores it, so that normalising a policy over the mask never divides by zero.
 
     Raises:
-        ValueError: the state is a batch.
+        ValueError: If the state is a batch.
     """
     check_state(state, "legal_mask")
     return _legal_mask(state)
@@ -93,7 +93,7 @@ def _legal_mask(state: State) -> Array:
 def packed_legal_mask(packed: Packed) -> Array:
     """Mark the legal actions of a packed state as `legal_mask` does those of a state."""
     node = table.find_node(packed.table, packed.rules)
-    # In buffers of their own: XLA on CPU would find the node anew for each action.
+    # Separate buffers: XLA on a CPU would otherwise recompute the node for each action.
     options = lax.optimization_barrier(node.options)
     return options_to_actions(options, rules=packed.rules) | packed.is_over
 
@@ -102,13 +102,13 @@ def step(state: State, action: ArrayLike, key: Array) -> State:
     """Play an action for the player to move.
 
     Args:
-        state: a finished game stays as it is, with zero rewards.
-        action: integer scalar in 0..60 (0..61 where a Wild+4 may be challenged). One that is out of range or illegal changes
-            nothing but `error` and the rewards (0).
-        key: consumed by draws only.
+        state: State; a finished game stays unchanged, with zero rewards.
+        action: Integer scalar in 0..60 (0..61 if a Wild+4 may be challenged). An illegal or out-of-range action changes
+            nothing except `error` and the rewards (0).
+        key: PRNG key; consumed by draws only.
 
     Raises:
-        ValueError: the state, the action or the key is a batch, or the action is no integer.
+        ValueError: If the state, the action or the key is a batch, or the action is no integer.
     """
     check_state(state, "step")
     check_key(key, "step")
@@ -140,13 +140,13 @@ class RandomPicker:
 class GivenCards:
     """Picks the cards drawn in a step so that a given deck is left.
 
-    Each pick is a card of which the deck holds more copies than the deck to be left. When there is none, that deck can't be
-    reached, and any card of the deck is picked. So the state after the step is a possible one in every case; whether the deck
-    was, is told by comparing.
+    Each pick is a card of which the deck holds more copies than the deck to be left. If there is none, that deck is unreachable,
+    and any card of the deck is picked. The state after the step is therefore always possible; compare its deck to find
+    whether the given one was reached.
 
     Args:
-        deck_after: canonical set; with a reshuffle in the step, the deck after it and the draw.
-        color: int8[] of a wild that is laid by chance.
+        deck_after: Canonical set; with a reshuffle in the step, the deck after it and the draw.
+        color: int8[] colour of a wild that is laid by chance.
     """
 
     def __init__(self, deck_after: bits.Words, color: Array):
@@ -161,7 +161,7 @@ class GivenCards:
 
 
 class Picker(Protocol):
-    """Decides what chance decides in a step."""
+    """Chooses the chance outcomes in a step."""
 
     @property
     def coins(self) -> Array:
@@ -174,15 +174,15 @@ class Picker(Protocol):
 
 
 def max_nodes(rules: Rules) -> int:
-    """Count the nodes of the longest step: a decision to draw, where there is one, a reshuffle, and the cards."""
+    """Count the nodes of the longest step: an optional decision to draw, a reshuffle, and the cards."""
     return 1 + rules.max_draw + rules.draw_is_option
 
 
 def step_with(state: State, action: ArrayLike, pick_card: Picker) -> State:
-    """Play an action as `step` does, with the cards that are drawn chosen by `pick_card`.
+    """Play an action as `step` does, with the drawn cards chosen by `pick_card`.
 
     Raises:
-        ValueError: the action is a batch or no integer.
+        ValueError: If the action is a batch or no integer.
     """
     return step_packed_with(pack_state(state), single_action(action, "step"), pick_card).unpack()
 
@@ -194,7 +194,7 @@ def step_packed(packed: Packed, action: Array, key: Array) -> Packed:
 
 
 def step_packed_with(state: Packed, action: Array, pick_card: Picker) -> Packed:
-    """Play an action as `step_with` does, packed; the table that comes back is not laid out."""
+    """Play an action as `step_with` does, packed; the returned table is not canonicalized."""
     rules, before = state.rules, state.table
     in_range = (action >= 0) & (action < rules.num_actions)
     action = jnp.where(in_range, action, cards.DRAW).astype(jnp.uint32)
@@ -241,12 +241,12 @@ def step_packed_with(state: Packed, action: Array, pick_card: Picker) -> Packed:
 
 
 def single_action(action: ArrayLike, name: str) -> Array:
-    """Take an action that came to the function `name`; ValueError if it is a batch, or no integer."""
+    """Convert the action argument of function `name`; ValueError if it is a batch, or no integer."""
     if isinstance(action, str):
         raise ValueError(f"action must be an integer 0..60, got {action!r}; unojax.parse_action reads text")
     number = action[()] if isinstance(action, np.ndarray) else action
     if isinstance(number, int | np.integer) and not -(2**31) <= number < 2**31:
-        # As any other that is out of range, and no sign of anything (-1 is): in 32 bits it could be a legal one.
+        # Any out-of-range action will do, except -1, which has a meaning; in 32 bits the number could wrap to a legal one.
         action = 2**31 - 1
     action = jnp.asarray(action)
     if action.shape:
@@ -258,7 +258,8 @@ def single_action(action: ArrayLike, name: str) -> Array:
 
 def rewards_at(after: Table, rules: Rules) -> Array:
     """Compute the rewards of a step that led to a table, float32[2]: +1 / -1 / 0 for a win, loss, draw, or the points; minus the
-    step penalty if the game goes on."""
+    step penalty if the game continues.
+    """
     phase = after.unpack_meta().phase
     won = jnp.where(phase == table.OVER_WON_BY_0, 1.0, jnp.where(phase == table.OVER_WON_BY_1, -1.0, 0.0))
     if rules.points:
@@ -275,7 +276,7 @@ def step_checked(state: State, action: ArrayLike, key: Array) -> State:
     `err.throw()`.
 
     Raises:
-        ValueError: as in `step`.
+        ValueError: As in `step`.
     """
     check_state(state, "step_checked")
     action = single_action(action, "step_checked")

@@ -1,9 +1,9 @@
 """The value of information states, by a trained network or by the heuristic value.
 
-* `features`: what the network sees. `network`: its layers and outputs, and the sign of values.
+* `features`: the network's input. `network`: its layers and outputs, and the sign of values.
 * `plays`: the value of every legal play. `agent`: the network as a player.
-* `heuristic`: three features with fitted weights, in place of a network.
-* `pretrained`: networks in files, and the one that comes with the package.
+* `heuristic`: three features with fitted weights, instead of a network.
+* `pretrained`: networks in files, and the bundled ones.
 """
 
 from unojax.value.features import (

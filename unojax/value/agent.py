@@ -2,7 +2,7 @@
 
 value                                    the shipped network, greedy on the values after its plays
 value:belief=unseen                      the same, without a belief
-value:network=heuristic                  the heuristic value of `unojax.value.heuristic` in place of the network
+value:network=heuristic                  the heuristic value of `unojax.value.heuristic` instead of the network
 value:network=my-run/last.safetensors    one of your own
 policy:network=my-run/last.safetensors   a policy network, which draws its plays
 """
@@ -41,15 +41,15 @@ Head = Literal["value", "policy"]
 class ValueAgent:
     """Plays by a network, without search; see `value` and `policy`.
 
-    A pytree, so that the network is traced (see `unojax.device.static`). Agents are equal if their networks are, too: what was
-    compiled for one as a static argument does not serve another of the same name.
+    A pytree, so that the network is traced (see `unojax.device.static`). Agents are equal only if their networks are, so a static
+    argument's compiled program does not serve another agent of the same name.
 
     Attributes:
-        name: the shortest spec of it.
-        updater: of the belief over the opponent's hand.
-        network: values the plays.
+        name: Shortest spec of the agent.
+        updater: Updater of the belief over the opponent's hand.
+        network: Network that values the plays.
         head: "value": the play after which the value is highest. "policy": by the logits of the plays.
-        is_greedy: takes the best play; else draws it, with the logits' probabilities.
+        is_greedy: Whether it takes the best play; else it draws one, with the logits' probabilities.
     """
 
     name: str
@@ -75,7 +75,7 @@ class ValueAgent:
 
     @cached_property
     def _digest(self) -> str | None:
-        """Of the network; None while it is traced."""
+        """Digest of the network; None while it is traced."""
         is_traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self.network))
         return None if is_traced else digest_network(self.network)
 
@@ -142,26 +142,25 @@ def value(
     rules: Rules = Rules(),
     loaded: Network | None = None,
 ) -> ValueAgent:
-    """Take the play after which a network sees the best chances, without search.
+    """Take the play after which the network's value is highest, without search.
 
-    Where drawing, passing or a challenge is a choice, it is valued as plays are, by a network that was trained for such rules. To
-    win is what counts, under `Rules.points` too.
+    If drawing, passing or a challenge is optional, a network trained for such rules values it like a play. Values are those of
+    wins and losses, under `Rules.points` too.
 
     Args:
         network: "pretrained", "heuristic" for the heuristic value, or the path of a network's file.
-        belief: "particles", the particle filter; "ages", bounds of what may be of each colour, which cost nothing; "unseen", any
-            of the cards not seen.
-        model: how the particle filter takes the opponent to choose, one model or several types, see `parse_opponent`. The
-            shipped network was trained with beliefs of the "family", which finds out, and is told how likely each of its types
-            is; models that are none of these tell it nothing.
-        particles: hands that the filter is made of.
+        belief: "particles", the particle filter; "ages", colour-count bounds, at no cost; "unseen", uniform over unseen cards.
+        model: Opponent model of the particle filter, one model or several types, see `parse_opponent`. The shipped network was
+            trained with beliefs of the "family": the filter infers the type, and the network receives the probability of each
+            type. Other models give it no information about the type.
+        particles: Number of particles of the filter.
         head: "value", the play after which the value is highest; "policy", the play with the highest logit.
-        discount: factor on returns per transition, which must be that of the network's values; None: whatever that is.
-        rules: of the game.
-        loaded: the network itself, in place of one to be loaded; `network` is then only its name.
+        discount: Factor on returns per transition, which must be that of the network's values; None: the network's own.
+        rules: Rules of the game.
+        loaded: The network itself, instead of one to load; `network` is then only its name.
 
     Raises:
-        ValueError: If an argument is none of those allowed, there is no such network, it lacks the head, knows no such rules, or
+        ValueError: If an argument is not allowed, there is no such network, or it lacks the head, does not support the rules, or
             has another discount.
     """
     given = locals()
@@ -190,14 +189,14 @@ def policy(
     """Draw a play from the probabilities of a policy network, without search.
 
     Args:
-        network: path of a network's file, as `training.train_policy` writes it.
-        belief, model, particles: as in `value`; policy networks are trained with "ages" unless told otherwise.
-        greedy: take the likeliest play instead.
-        rules: of the game.
-        loaded: the network itself, in place of one to be loaded; `network` is then only its name.
+        network: Path of a network's file, as `training.train_policy` writes it.
+        belief, model, particles: as in `value`; policy networks are trained with "ages" by default.
+        greedy: Take the likeliest play instead.
+        rules: Rules of the game.
+        loaded: The network itself, instead of one to load; `network` is then only its name.
 
     Raises:
-        ValueError: an argument is none of those allowed, there is no such network, it has no policy, or knows no such rules.
+        ValueError: If an argument is not allowed, there is no such network, or it has no policy or does not support the rules.
     """
     given = locals()
     updater = _updater(belief, particles, model)

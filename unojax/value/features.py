@@ -1,10 +1,10 @@
-"""Features, the value network's input: numbers that describe an information state, in the eyes of one player.
+"""Features, the value network's input: numbers that describe one player's information state.
 
-An information state is what the player sees (`View`) and what it believes about the opponent's hand and type (`Outlook`); nothing
-else comes in. Both can stand for the moment after a play that is only being considered (an afterstate): `after_plays`.
+An information state is the player's view (`View`) and its belief about the opponent's hand and type (`Outlook`), and nothing
+else. Both can also describe the moment after a play under consideration (an afterstate): `after_plays`.
 
-The four colours of UNO are interchangeable, so the numbers come in two parts, `Features`: one row for each colour, the same
-columns in all of them (`COLOR_COLUMNS`, `MATCH_COLUMNS`), and what belongs to no colour (`SHARED_COLUMNS`, `TYPE_COLUMNS`).
+The four colours of UNO are interchangeable, so `Features` has two parts: one row for each colour, with the same
+columns (`COLOR_COLUMNS`, `MATCH_COLUMNS`), and the features without a colour (`SHARED_COLUMNS`, `TYPE_COLUMNS`).
 Permuting the colours of the game permutes the rows and changes nothing else.
 """
 
@@ -54,8 +54,9 @@ MATCH_COLUMNS: Final = (
     *(f"opponent's expected {rank} in other colours" for rank in _RANKS),
     *(f"own {rank}: probability that the opponent can play nothing on it" for rank in _RANKS),
 )
-"""Columns of `Features.matches`: what leads from one colour to another, which the other columns of a colour do not tell. The last
-are 0 for ranks that the player does not hold in the colour."""
+"""Columns of `Features.matches`: links from one colour to another, which the other columns of a colour lack. The last
+are 0 for ranks that the player does not hold in the colour.
+"""
 SHARED_COLUMNS: Final = (
     *(f"own wilds, at least {n}" for n in range(1, 5)),
     *(f"own wild draw fours, at least {n}" for n in range(1, 5)),
@@ -78,28 +79,30 @@ SHARED_COLUMNS: Final = (
     "probability that the opponent can play nothing",
     "spread of the belief",
 )
-"""Columns of `Features.shared`. The spread is the sum of the variances of the counts that the opponent holds, over twice the size
-of the hand: 0 if the hand is known."""
+"""Columns of `Features.shared`. The spread is the sum of the variances of the opponent's counts, over twice the size
+of the hand: 0 if the hand is known.
+"""
 _TYPES: Final = tuple(FAMILY.split("|"))
 TYPE_COLUMNS: Final = tuple(f"probability that the opponent plays like {name}" for name in _TYPES)
 """Columns of `Features.types`."""
 COLOR_TURN_COLUMNS: Final = ("before a Wild+4 that may be challenged",)
 SHARED_TURN_COLUMNS: Final = ("penalty / 10", "a card drawn in this turn", "about to draw", "about to challenge")
-"""Further columns of `Features.color` and `Features.shared` under rules where drawing is a choice or penalties add up.
+"""Further columns of `Features.color` and `Features.shared` under rules with optional draws or stacked penalties.
 
-What chance decides about a draw or a challenge is not imagined: the network values the moment before it."""
+The network values the moment before the chance outcome of a draw or a challenge.
+"""
 
 
 class Outlook(NamedTuple):
-    """Summary of a belief about the opponent, as far as the network looks at it.
+    """Features of a belief about the opponent, as the network's input.
 
     Attributes:
         expected: float32[..., 54] expected cards of each type.
-        none_of_color: float32[..., 4] probability that the opponent holds no card of each colour (wild cards have none).
+        none_of_color: float32[..., 4] probability that the opponent holds no card of each colour, without wild cards.
         none_playable: float32[..., 4, 15] probability that it holds no card playable on a top card, by the active colour and the
-            rank of that card: whatever the player may lay on top.
+            rank of that card, for every top card that the player may lay.
         spread: float32[...] see `SHARED_COLUMNS`.
-        types: float32[..., 6] P(type) of the opponent, of the types of `opponents.FAMILY`; all alike if nothing tells them apart.
+        types: float32[..., 6] P(type) of the opponent, of the types of `opponents.FAMILY`; uniform without information.
     """
 
     expected: Array
@@ -113,10 +116,10 @@ class Features(NamedTuple):
     """The network's input, in the columns `COLOR_COLUMNS`, `SHARED_COLUMNS` and `MATCH_COLUMNS`.
 
     Attributes:
-        color: float32[..., 4, C]; where `has_turn_columns`, `COLOR_TURN_COLUMNS` follow.
-        shared: float32[..., S]; where `has_turn_columns`, `SHARED_TURN_COLUMNS` follow.
-        matches: float32[..., 4, M]; looked at by networks with `NetworkConfig.matches`.
-        types: float32[..., 6]; looked at by networks with `NetworkConfig.types`.
+        color: float32[..., 4, C]; if `has_turn_columns`, `COLOR_TURN_COLUMNS` follow.
+        shared: float32[..., S]; if `has_turn_columns`, `SHARED_TURN_COLUMNS` follow.
+        matches: float32[..., 4, M]; used by networks with `NetworkConfig.matches`.
+        types: float32[..., 6]; used by networks with `NetworkConfig.types`.
     """
 
     color: Array
@@ -126,12 +129,12 @@ class Features(NamedTuple):
 
 
 def has_turn_columns(rules: Rules) -> bool:
-    """Tell whether features have columns for what else a turn depends on: where drawing is a choice or penalties add up."""
+    """Return whether features have columns for a turn's further facts: if draws are optional or penalties stack."""
     return rules.draw_is_option or rules.stacking
 
 
 def about_to(view: View, action: Array) -> Array:
-    """Tell where chance decides what follows a player's own legal choice: uint32[...] 1 a draw, 2 a challenge; else 0."""
+    """Return the pending chance event after a player's own legal choice: uint32[...] 1 a draw, 2 a challenge; else 0."""
     if not view.rules.draw_is_option:
         return jnp.zeros_like(view.color)
     is_draw = (action == cards.DRAW) & (view.unpack_account().has_drawn == 0)
@@ -139,13 +142,13 @@ def about_to(view: View, action: Array) -> Array:
 
 
 def after_plays(view: View, action: Array) -> tuple[View, Array]:
-    """Show the player the game after its own legal choices, and bool[...]: the choice is a play that ends and wins the game.
+    """Return the player's view after its own legal choices, and bool[...]: whether the choice is a play that wins the game.
 
-    Choices are plays, int32[...] 0..59, and others of `Rules.num_choices`. Where chance decides what follows (`about_to`), the
-    view is that before.
+    Choices are plays, int32[...] 0..59, and others of `Rules.num_choices`. If a chance event follows (`about_to`), the
+    view is that before it.
     """
     rules = view.rules
-    # The rules look at the player's own cards; where the others are, is nothing to a play.
+    # The rules use only the player's own cards; the owners of other cards do not affect a play.
     own = bits.canonical(view.hand)
     in_sight = bits.merge(own, bits.canonical(view.pile))
     zero = jnp.zeros_like(view.color)
@@ -173,10 +176,10 @@ def after_plays(view: View, action: Array) -> tuple[View, Array]:
 
 
 def outlook_of_hands(view: View, hands: TypedHands, opponent: Opponent | None = None) -> Outlook:
-    """Sum up a belief in hands that the opponent may hold, uint32[..., N] each.
+    """Compute the features of a belief from possible hands of the opponent, uint32[..., N] each.
 
-    `opponent` is what the belief takes it for: a model, or types of which `Hands.log_joint` tells. Nothing is said of its type
-    where it is None, or hands come without types.
+    `opponent` is the belief's opponent model: one model, or types with probabilities from `Hands.log_joint`. The types are
+    uniform if it is None, or hands come without types.
     """
     counts, weights = bits.type_counts(hands.packed).astype(jnp.float32), jnp.exp(hands.log_weights)
     expected = (counts * weights[..., None]).sum(-2)
@@ -192,7 +195,7 @@ def outlook_of_hands(view: View, hands: TypedHands, opponent: Opponent | None = 
 
 
 def outlook_of_hand(hand: Words) -> Outlook:
-    """Sum up the opponent's hand itself, uint32[...] each, of any shape."""
+    """Compute the features of the opponent's actual hand, uint32[...] each, of any shape."""
     counts = bits.type_counts(hand).astype(jnp.float32)
     lacks = _lacks(hand)
     return Outlook(
@@ -205,7 +208,7 @@ def outlook_of_hand(hand: Words) -> Outlook:
 
 
 def outlook_of_unseen(view: View) -> Outlook:
-    """Sum up the belief that any of the unseen cards is as likely as another to be in the opponent's hand.
+    """Compute the features of the belief that is uniform over unseen cards.
 
     With n cards in that hand and U unseen, of which u are of a kind: E = n u / U, P(none) = C(U - u, n) / C(U, n), and the
     hypergeometric variance.
@@ -227,17 +230,18 @@ def outlook_of_unseen(view: View) -> Outlook:
 
 
 def outlook_of_ages(view: View, opponent: Array) -> Outlook:
-    """Sum up the belief that the opponent's colour-count bounds give (uint32[...], `unojax.belief.color_bounds`).
+    """Compute the features of a belief from the opponent's colour-count bounds (uint32[...], `unojax.belief.color_bounds`).
 
-    Of n cards in hand at most b may be of a kind, so an unseen card of that kind counts for b / n of a card. With the counts w of
-    types so weighted, W in all, E = n w / W, at most u; of cards that count for k, P(none) is the product of 1 - k / (W - i) over
-    the n draws, taken as n factors at the middle one, i = (n - 1) / 2. Without bounds this is `outlook_of_unseen` up to that.
+    If at most b of the n cards in hand are of a kind, an unseen card of that kind has weight b / n. With the counts w of
+    types so weighted, W in all, E = n w / W, at most u. For cards of total weight k, P(none) is the product of 1 - k / (W - i)
+    over the n draws, approximated by n factors at the middle one, i = (n - 1) / 2. Without bounds this is `outlook_of_unseen` up
+    to that.
     """
     unseen, n = view.unseen().astype(jnp.float32), view.opponent_count.astype(jnp.float32)
     share = jnp.minimum(unpack(opponent).astype(jnp.float32) / jnp.maximum(n, 1.0)[..., None], 1.0)
     weighted = unseen * share[..., KIND_OF_TYPE]
     total = weighted.sum(-1)
-    # Bounds that leave too few cards for the hand contradict themselves nowhere but at decks that end.
+    # Bounds that leave too few cards for the hand occur only at decks that end.
     weighted = jnp.where((total >= n)[..., None], weighted, unseen)
     total = jnp.where(total >= n, total, unseen.sum(-1))
     left = jnp.maximum(total - (n - 1.0) / 2.0, 1.0)
@@ -260,7 +264,7 @@ def outlook_of_ages(view: View, opponent: Array) -> Outlook:
 
 
 def features(view: View, outlook: Outlook, about: Array | None = None) -> Features:
-    """Compute the network's input for information states of any shape, and what the player is `about_to` do (None: nothing)."""
+    """Compute the network's input for information states of any shape; `about_to` is the pending chance event (None: nothing)."""
     own, unseen = bits.type_counts(view.hand), view.unseen()
     shape = view.color.shape
     canonical = bits.unpack(bits.canonical(view.hand)).reshape(*shape, cards.NUM_COLORS, cards.SLOTS_PER_COLOR)
@@ -322,7 +326,7 @@ def features(view: View, outlook: Outlook, about: Array | None = None) -> Featur
 
 
 def _types_of(hands: TypedHands, opponent: Opponent | None) -> Array:
-    """Give P(type), float32[..., 6]. What is believed of models that are none of these types is spread over all."""
+    """Return P(type), float32[..., 6]. Probability of models that are none of these types is spread over all."""
     shape = hands.log_weights.shape[:-1]
     if opponent is None or (isinstance(opponent, Family) and hands.log_joint is None):
         return _any_type(shape)
@@ -337,7 +341,7 @@ def _any_type(shape: tuple[int, ...]) -> Array:
 
 
 def _add_up(of_type: Array) -> tuple[Array, Array]:
-    """Add numbers of each type up to those of each colour, [..., 4], and of what is playable on each top card, [..., 4, 15]."""
+    """Sum numbers of each type over each colour, [..., 4], and over the playable types on each top card, [..., 4, 15]."""
     by_rank = of_type[..., :_TYPES_OF_COLORS].reshape(*of_type.shape[:-1], cards.NUM_COLORS, cards.NUM_COLORED_RANKS)
     of_color = by_rank.sum(-1)
     # Colour or rank matches; a wild on top has no rank to match.
@@ -346,7 +350,7 @@ def _add_up(of_type: Array) -> tuple[Array, Array]:
 
 
 class _Lacks(NamedTuple):
-    """1 for what a hand lacks, else 0: float32[..., 4] colours, [..., 15] ranks (the wild ones count as lacking), [...] wilds."""
+    """1 for missing colours and ranks, else 0: float32[..., 4] colours, [..., 15] ranks (1 for wild ranks), [...] wilds."""
 
     color: Array
     rank: Array

@@ -1,10 +1,10 @@
-"""The heuristic value: three features of a position with fitted weights, where a network has thousands.
+"""The heuristic value: three features of a position with fitted weights, compared with thousands in a network.
 
     V = a1 (n2 - n1) + a2 E[playable cards in the opponent's hand] + a3 (own wild cards)
 
-n1 and n2 are the cards in the player's and the opponent's hand; a pending penalty counts as drawn by the player who must draw
-it, so that a +2 just played shows. The expectation is over the belief. V is half of the log odds of
-winning, so that tanh(V) is a value in [-1, 1], as a network's is. Searches and the agent `value` take it in place of a network:
+n1 and n2 are the cards in the player's and the opponent's hand. A pending penalty counts as drawn by the player who must draw
+it, so V includes the effect of a +2 just played. The expectation is over the belief. V is half of the log odds of
+winning, so that tanh(V) is a value in [-1, 1], like a network's. Searches and the agent `value` accept it instead of a network:
 `mc:leaf=heuristic`, `value:network=heuristic`.
 """
 
@@ -30,7 +30,7 @@ from unojax.value.shape import Outputs
 from unojax.view import view_of
 
 HEURISTIC: Final = "heuristic"
-"""Name of the heuristic value where a network is asked for."""
+"""Name of the heuristic value in options for networks."""
 _WILD_COLUMNS: Final = [i for i, name in enumerate(SHARED_COLUMNS) if name.startswith("own wild")]
 
 
@@ -38,9 +38,9 @@ class HeuristicWeights(NamedTuple):
     """Weights of the heuristic value.
 
     Attributes:
-        margin: of each card that the opponent holds more than the player.
-        playable: of each card in the opponent's hand that could be played on the top card, on average over the belief.
-        wilds: of each Wild or Wild+4 in the player's hand.
+        margin: Weight of each card by which the opponent's hand is larger than the player's.
+        playable: Weight of each expected card in the opponent's hand that is playable on the top card.
+        wilds: Weight of each Wild or Wild+4 in the player's hand.
     """
 
     margin: float
@@ -59,9 +59,9 @@ def heuristic_value(
     """Return the heuristic value V of a position for its observer: float32[]. Pure, unbatched.
 
     Args:
-        observation: the position as the observer sees it.
-        belief: hands that the opponent may hold, whose weights give the expectation; None: uniform over the unseen cards.
-        weights: three finite numbers.
+        observation: Observation of the position.
+        belief: Possible hands of the opponent, whose weights give the expectation; None: uniform over the unseen cards.
+        weights: Three finite numbers.
 
     Raises:
         ValueError: If a weight is not finite.
@@ -82,13 +82,13 @@ def heuristic_value(
 @partial(jax.tree_util.register_dataclass, data_fields=["params"], meta_fields=["config"])
 @dataclass(frozen=True)
 class HeuristicNetwork(Network):
-    """The heuristic value in the place of a network: it reads the features that V needs. `params` holds the weights."""
+    """The heuristic value as a network: it reads the features that V needs. `params` holds the weights."""
 
     knows_all_rules: ClassVar[bool] = True
 
     @classmethod
     def of(cls, weights: HeuristicWeights = HEURISTIC_WEIGHTS) -> HeuristicNetwork:
-        """Make one of these weights. Raises ValueError if one is not finite."""
+        """Make a network of these weights. Raises ValueError if one is not finite."""
         _check_weights(weights)
         return cls({name: np.float32(weight) for name, weight in weights._asdict().items()})
 
@@ -112,7 +112,7 @@ def _value(weights: HeuristicWeights, margin: Array, playable: Array, wilds: Arr
 
 
 def _check_weights(weights: HeuristicWeights) -> None:
-    """Check numbers of the host; arrays, which may be traced, are taken as they are."""
+    """Check numbers of the host; arrays, which may be traced, are not checked."""
     numbers = [weight for weight in weights if isinstance(weight, float | int)]
     if len(weights) != len(HeuristicWeights._fields) or not all(map(math.isfinite, numbers)):
         raise ValueError(f"heuristic weights must be three finite numbers, margin, playable and wilds; got {tuple(weights)!r}")

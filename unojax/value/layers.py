@@ -1,8 +1,8 @@
-"""The layers of the network, in Flax: what `unojax.value.network` looks up when a network is first called.
+"""The layers of the network, in Flax, imported by `unojax.value.network` on its first call.
 
-One encoder reads each colour's row of the features together with what the colours share; the mean over the colours and the row of
-the active colour go on to a trunk of dense layers (Zaheer et al. 2017, "Deep Sets"). The value is therefore the same under every
-permutation of the colours, and the heads that speak of colours permute along with them.
+One encoder reads each colour's row of the features together with the shared features. The mean over the colours and the row of
+the active colour feed a trunk of dense layers (Zaheer et al. 2017, "Deep Sets"). The value is therefore the same under every
+permutation of the colours, and the outputs for colours permute along with them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from unojax.value.features import COLOR_COLUMNS, COLORED_SLOTS, MATCH_COLUMNS, T
 from unojax.value.shape import NetworkConfig, Outputs
 
 _KINDS: Final = np.eye(5, dtype=np.float32)[:, [0] * 10 + [1, 1, 2, 3, 4]]
-"""Which ranks are of each kind that the policy head tells apart: float32[5, 15]."""
+"""Ranks of each kind that the policy head distinguishes: float32[5, 15]."""
 _COPIES: Final = slice(0, cards.NUM_COLORED_RANKS), slice(cards.NUM_COLORED_RANKS, COLORED_SLOTS)
-"""Columns of a colour that say which ranks are held, in one copy and in two."""
+"""Columns of a colour for the ranks held, in one copy and in two."""
 
 
 def _dot(inputs: Array, kernel: Array, _: Any = None, **options: Any) -> Array:
-    """Multiply as matrices of two axes: XLA on CPU is slow at the gradient of a product with more of them."""
+    """Multiply as matrices of two axes, because XLA on a CPU is slow at the gradient of larger products."""
     flat = jax.lax.dot_general(inputs.reshape(-1, inputs.shape[-1]), kernel, (((1,), (0,)), ((), ())), **options)
     return flat.reshape(*inputs.shape[:-1], kernel.shape[-1])
 
@@ -45,9 +45,8 @@ def _by_rank(weights: Array) -> Array:
 class PolicyHead(nnx.Module):
     """Logits of the plays.
 
-    Of a colour and the kind of card (number, Skip or Reverse, +2, Wild, Wild+4), so that what is learned of one number holds for
-    all; of the colour and the very rank; and, for coloured cards, in proportion to how many of that type, and of that rank in
-    other colours, are held.
+    They sum three parts: colour and kind of card (number, Skip or Reverse, +2, Wild, Wild+4), shared by all numbers; colour and
+    rank; and, for coloured cards, a part proportional to the copies of that type, and of that rank in other colours, in hand.
     """
 
     def __init__(self, width: int, *, rngs: nnx.Rngs):
@@ -55,7 +54,7 @@ class PolicyHead(nnx.Module):
         self.out = _linear(width, size, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
 
     def __call__(self, of_color: Array, trunk: Array, features: Features) -> Array:
-        """Compute float32[..., 60] from what was found of each colour, float32[..., 4, w], and in all, float32[..., w]."""
+        """Compute float32[..., 60] from the encodings of each colour, float32[..., 4, w], and of the trunk, float32[..., w]."""
         first, second = (features.color[..., _COPIES[copy]] for copy in range(2))
         no_axes = [(0, 0)] * (first.ndim - 1)
         held = jnp.pad(first + jnp.pad(second, [*no_axes, (1, 0)]), [*no_axes, (0, cards.NUM_RANKS - cards.NUM_COLORED_RANKS)])
@@ -70,7 +69,7 @@ class PolicyHead(nnx.Module):
 
 
 class ValueNetwork(nnx.Module):
-    """The layers. Used functionally: `apply`."""
+    """The layers. Use it functionally: `apply`."""
 
     def __init__(self, config: NetworkConfig, *, rngs: nnx.Rngs):
         width, num_shared = config.width, len(config.shared_columns)
@@ -81,7 +80,7 @@ class ValueNetwork(nnx.Module):
         self.pooled = _linear(2 * width, width, rngs=rngs)
         self.shared_trunk = _linear(num_shared, width, use_bias=False, rngs=rngs)
         self.trunk_hidden = nnx.List([_linear(width, width, rngs=rngs) for _ in range(config.trunk_layers - 1)])
-        # Zero weights: an untrained network gives even odds, prefers nothing, and is the same against all types.
+        # Zero weights: an untrained network gives even odds, prefers nothing, and ignores the types.
         zero = partial(_linear, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
         self.types_in, self.types_trunk = (
             zero(len(TYPE_COLUMNS), width, use_bias=False) if config.types else None for _ in range(2)
@@ -122,7 +121,7 @@ class ValueNetwork(nnx.Module):
 
 
 def init_params(key: Array, config: NetworkConfig) -> dict[str, Any]:
-    """Make random parameters that give even odds to everything. Consumes `key`."""
+    """Make random parameters with even odds for every state. Consumes `key`."""
     return nnx.to_pure_dict(nnx.state(ValueNetwork(config, rngs=nnx.Rngs(key))))
 
 
@@ -137,5 +136,5 @@ def apply(params: dict[str, Any], config: NetworkConfig, features: Features) -> 
 
 @cache
 def _structure(config: NetworkConfig) -> tuple[Any, Any]:
-    """The layers without their numbers: graph definition and abstract state."""
+    """The layers without their parameters: graph definition and abstract state."""
     return nnx.split(nnx.eval_shape(lambda: ValueNetwork(config, rngs=nnx.Rngs(0))))

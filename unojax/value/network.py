@@ -1,9 +1,9 @@
-"""The value network: how likely an information state is to be won, and optional heads for a policy and a belief.
+"""The value network: the win probability of an information state, and optional heads for a policy and a belief.
 
-`unojax.value.layers` has the layers, in Flax, which is imported when a network is first called: a game can begin before.
+`unojax.value.layers` has the layers, in Flax, which is imported on the first call, so that a game can begin earlier.
 
-**Sign**: every value is that of the player whose information state it is, never of the player to move: +1 is a win for it, -1 a
-loss. There is no flip between turns; whose turn it is, is a feature.
+**Sign**: every value is that of the information state's player, never of the player to move: +1 is a win, -1 a
+loss. There is no flip between turns; a feature shows whose turn it is.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Params = dict[str, Any]
 @partial(jax.tree_util.register_dataclass, data_fields=["params"], meta_fields=["config"])
 @dataclass(frozen=True)
 class Network:
-    """A network as a pytree: its parameters, and what they are parameters of. Call it on `Features`."""
+    """A network as a pytree: its parameters and their configuration. Call it on `Features`."""
 
     knows_all_rules: ClassVar[bool] = False
-    """Its values mean the same under any rules, so that it need not be trained for them."""
+    """Whether its values mean the same under any rules, so that it needs no training for them."""
 
     params: Params
     config: NetworkConfig = NetworkConfig()
@@ -50,14 +50,14 @@ class Network:
 
 
 def init_network(key: Array, config: NetworkConfig = NetworkConfig()) -> Network:
-    """Make a network with random parameters that gives even odds to everything. Consumes `key`."""
+    """Make a network with random parameters and even odds for every state. Consumes `key`."""
     from unojax.value import layers
 
     return Network(layers.init_params(key, config), config)
 
 
 def knows_turns(network: Network, rules: Rules) -> bool:
-    """Tell whether a network was trained for turns as the rules have them (`unojax.rules.TURNS`)."""
+    """Return whether a network was trained for the turns of the rules (`unojax.rules.TURNS`)."""
     if network.knows_all_rules:
         return True
     return not rules.unknown and any(rules.has_turns_of(as_rules(name)) for name in network.config.rules)
@@ -66,7 +66,7 @@ def knows_turns(network: Network, rules: Rules) -> bool:
 def check_network(network: Network, name: str, rules: Rules, discount: float | None = None) -> None:
     """Check that a network `knows_turns` of the rules.
 
-    Its values must have the `discount` that is asked for; None: any will do.
+    Its values must have the requested `discount`; None: any.
 
     Raises:
         ValueError: If it does not.

@@ -15,7 +15,7 @@ from unojax.value.network import Network
 from unojax.view import View
 
 CHUNK: Final = 512
-"""Afterstates that go through the network at a time."""
+"""Afterstates evaluated by the network at a time."""
 
 
 def value_choices(network: Network, view: View, outlook: Outlook, action: Array) -> Array:
@@ -23,7 +23,7 @@ def value_choices(network: Network, view: View, outlook: Outlook, action: Array)
     after, is_won = compiled_apart(after_plays)(view, action)
     about = about_to(view, action)
     value = network(features(after, outlook, about)).value
-    # A draw or a challenge is valued at the moment before it, from which no transition has passed.
+    # A draw or a challenge is valued at the moment before it, with no transition passed.
     if network.config.discount != 1.0:
         value = jnp.where(about > 0, value, network.config.discount * value)
     return jnp.where(is_won, 1.0, value)
@@ -32,18 +32,18 @@ def value_choices(network: Network, view: View, outlook: Outlook, action: Array)
 def value_plays(network: Network, view: View, outlook: Outlook, legal: Array, *, chunk: int = CHUNK) -> Array:
     """Value every legal play for the player who makes it, and every other choice (`Rules.num_choices`).
 
-    A play shows the player nothing new, so the belief after it is the one before. Only the legal plays of all decisions together
-    go through the network, so a batch costs what its plays cost. A draw or a challenge is valued before chance has its say.
+    A play gives its player no new information, so the belief stays the same. The network evaluates only the legal plays of all
+    decisions together, so a batch costs as much as its plays. A draw or a challenge is valued before its chance outcome.
 
     Args:
-        network: values it.
+        network: Network that values the plays.
         view, outlook: [D] of the players to move.
         legal: bool[D, 60], or more (`Rules.num_choices`).
-        chunk: static; changes no result.
+        chunk: Static; changes no result.
 
     Returns:
-        float32, of the shape of `legal`: 1 for a play that wins at once, -inf for one that is not legal. The value after any
-        other play counts `NetworkConfig.discount`, one transition.
+        float32, of the shape of `legal`: 1 for a play that wins at once, -inf for an illegal one. The value after any
+        other play is discounted by `NetworkConfig.discount`, one transition.
     """
     num_plays = legal.sum(dtype=jnp.int32)
     size = -(-legal.size // chunk) * chunk

@@ -1,4 +1,4 @@
-"""Networks in files: safetensors with the shape of the network beside the numbers, and those that ship with the package."""
+"""Networks in files: safetensors with the network's configuration beside the parameters, and the bundled networks."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from unojax.value.heuristic import HEURISTIC, HeuristicNetwork
 from unojax.value.network import Network, NetworkConfig, Params, check_network, init_network, knows_turns
 
 PRETRAINED: Final = "pretrained"
-"""Name of the network that ships with the package, for any rules."""
+"""Name of the bundled network, for any rules."""
 _FILES: Final = ("value.safetensors",)
 _FORMAT: Final = "unojax value network 2"
 
 
 def load_pretrained(rules: Rules = Rules()) -> Network:
-    """Load the shipped network for the rules; MODEL_CARD.md beside it says how it was made and what it can do.
+    """Load the shipped network for the rules; MODEL_CARD.md beside it describes its training and strength.
 
     Raises:
         ValueError: If no shipped network was trained for such turns.
@@ -40,12 +40,12 @@ def load_pretrained(rules: Rules = Rules()) -> Network:
 def load_network(path: str | Path, rules: Rules = Rules()) -> Network:
     """Load a network from a file written by `save_network`, or the shipped one ("pretrained").
 
-    There is a shipped network for each kind of turns: that for `rules` is loaded, or the first one where there is none.
-    "heuristic" gives the heuristic value with its fitted weights (`unojax.value.heuristic`), which stands in for a network.
+    There is a shipped network for each kind of turns: the one for `rules` is loaded, or the first one if there is none.
+    "heuristic" returns the heuristic value with its fitted weights (`unojax.value.heuristic`), which works like a network.
 
     Raises:
-        ValueError: there is no such file, it holds no network, or one that was trained on other features or that has numbers
-            other than finite ones in float32.
+        ValueError: If there is no such file, it holds no network, or the network was trained on other features or has numbers
+            that are not finite in float32.
     """
     if path == PRETRAINED:
         shipped = map(_load_shipped, _FILES)
@@ -61,10 +61,10 @@ def load_network(path: str | Path, rules: Rules = Rules()) -> Network:
 
 
 def save_network(path: str | Path, network: Network, **about: str) -> None:
-    """Write a network to a file, by custom *.safetensors, whole or not at all. Notes `about` it, as on its training, go along.
+    """Write a network to a file, by custom *.safetensors, atomically. `about` holds notes, such as on its training.
 
     Raises:
-        ValueError: If it is the heuristic value, whose weights stand in the code.
+        ValueError: If it is the heuristic value, whose weights are in the code.
     """
     if isinstance(network, HeuristicNetwork):
         raise ValueError(f"the heuristic value is no trained network; name it instead of a file: {HEURISTIC!r}")
@@ -74,7 +74,7 @@ def save_network(path: str | Path, network: Network, **about: str) -> None:
 
 
 def digest_network(network: Network) -> str:
-    """Fingerprint a network: its shape and its numbers."""
+    """Compute a digest of a network: its configuration and its parameters."""
     digest = hashlib.sha256(repr(network.config).encode())
     for name, array in sorted(_flatten(network.params).items()):
         digest.update(name.encode() + array.tobytes())
@@ -95,7 +95,7 @@ def _load(path: Path) -> tuple[dict[str, np.ndarray], NetworkConfig]:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             types = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118  # the file is no mapping
-            # NumPy may have no such type as another is of.
+            # NumPy may lack the type that another library uses.
             arrays = {name: file.get_tensor(name) for name, kind in types.items() if kind == "F32"}
     except SafetensorError as error:
         raise ValueError(f"{path} is not a safetensors file: {error}") from None
@@ -133,7 +133,7 @@ def _unflatten(arrays: dict[str, np.ndarray], config: NetworkConfig) -> Network:
         inner: Any = params
         for part in path:
             inner = inner.setdefault(part, {})
-        # On the host: JAX starts when the network is asked, and not in a process that forks before.
+        # On the host: JAX then starts on the network's first call, and not in a process that forks before.
         inner[last] = array
     return Network(params, config)
 

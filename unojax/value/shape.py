@@ -1,4 +1,4 @@
-"""The shape of a network: its sizes and heads, and what comes out."""
+"""The configuration of a network: its sizes, heads and outputs."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from unojax.rules import as_rules
 from unojax.value.features import COLOR_COLUMNS, COLOR_TURN_COLUMNS, SHARED_COLUMNS, SHARED_TURN_COLUMNS, has_turn_columns
 
 _LARGEST: Final = {"width": 4096, "color_layers": 64, "trunk_layers": 64}
-"""Sizes that a file may ask for, far beyond what has been trained: layers are built one by one, before anything is computed."""
+"""Limits on the sizes in a file, far beyond any trained network, because layers are built one by one before any computation."""
 _FLAGS: Final = ("matches", "policy_head", "belief_head", "types")
 
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """The shape of a network: layers of one `width`, of the colours and of the trunk, and optional heads (see `Outputs`).
+    """Configuration of a network: layers of one `width`, of the colours and of the trunk, and optional heads (see `Outputs`).
 
-    With `matches` it also reads `Features.matches`, with `types` `Features.types`. `rules` are those that it plays by, as text
+    With `matches` it also reads `Features.matches`, with `types` `Features.types`. `rules` are the rules it plays by, as text
     for `unojax.rules.as_rules`; it reads the further columns of a turn if these rules have them (`has_turn_columns`). `discount`
     is that of the returns which its values estimate, per transition of the game as played (`unojax.pomdp.check_discount`).
 
     Raises:
-        ValueError: a size is no integer from 1 to what is sensible, rules are unknown or differ in their columns, or another
+        ValueError: If a size is no integer from 1 to its limit, rules are unknown or differ in their columns, or another
             field is neither True nor False.
     """
 
