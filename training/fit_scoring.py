@@ -4,14 +4,14 @@
     python -m training.fit_scoring lookahead --json lookahead.json
     python -m training.fit_scoring heuristic --json heuristic.json
 
-Each iteration lets the present policy play against itself, picks decisions from its games, and plays every legal action there to
-the end with that policy (`unojax.search.rollouts`), from the true position: over many positions what is hidden averages out. The
-new weights begin as the least-squares fit of points to returns (Lagoudakis and Parr 2003), which spends itself on decisions
-that are clear. From there gradients of a softmax of the points, which grows colder, lead to weights whose choices return more
-(Lazaric, Ghavamzadeh, Munos 2010).
+Each iteration plays games of the present policy against itself and picks decisions from them. Rollouts with that policy
+(`unojax.search.rollouts`) evaluate every legal action there, from the true position: hidden cards average out over many
+positions. The new weights start from the least-squares fit of points to returns (Lagoudakis and Parr 2003), which is
+dominated by clear decisions. Gradients of a softmax of the points, with falling temperature, then improve the returns of
+the choices (Lazaric, Ghavamzadeh, Munos 2010).
 
-The heuristic value (`unojax.value.heuristic`) is no policy but an estimate of who wins: its weights are those of a logistic
-regression of the results on its features, after every legal play at decisions of `linear` against itself.
+The heuristic value (`unojax.value.heuristic`) is not a policy but an estimate of the winner. A logistic regression of the
+results on its features gives its weights, after every legal play at decisions of `linear` against itself.
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ class Config:
     """Options of the fit.
 
     Attributes:
-        policy: which scoring policy, or the heuristic value.
-        iterations: of the policy; the heuristic value has one.
-        positions: at which plays are compared in each iteration, at most; by 4,096.
-        games: played in each iteration, by 4,096.
-        decisions: picked from each game, at most.
-        samples: rollouts of each action.
-        max_steps: games are looked at up to here.
-        seed: of everything random.
-        json: write the result here.
+        policy: Scoring policy, or the heuristic value.
+        iterations: Iterations of the policy; the heuristic value has one.
+        positions: Largest number of positions at which plays are compared per iteration, in steps of 4,096.
+        games: Games per iteration, in steps of 4,096.
+        decisions: Largest number of decisions per game.
+        samples: Rollouts of each action.
+        max_steps: Steps per game that are used.
+        seed: Seed of all randomness.
+        json: File for the result.
     """
 
     policy: Annotated[Literal["linear", "lookahead", "heuristic"], tyro.conf.Positional]

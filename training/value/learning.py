@@ -39,8 +39,8 @@ class Loss:
 
     Attributes:
         trace: lambda of TD(lambda), in [0, 1]: 1 learns from the outcomes of games, 0 from the next values.
-        shown: Oracle fraction: share of the players that learn from the opponent's true hand instead of a belief, so that the
-            network can also value positions with all cards known, as a search does.
+        shown: Oracle fraction: share of the players that learn from the opponent's true hand instead of a belief. The network
+            can then also value positions with all cards known, as a search does.
         advantage_weight: Weight of the squared errors of the value differences between the plays of one decision, in returns,
             against a search's estimates.
         policy_weight: Weight of the cross-entropy between the policy head and the plays chosen.

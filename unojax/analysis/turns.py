@@ -134,8 +134,8 @@ class BeliefTurn(TrackedTurn):
 class Summary(NamedTuple):
     """Summary of a whole game.
 
-    Mean log scores of the `scored` turns (after the start, with a card in the opponent's hand), and the numbers of the
-    turns with the smallest ESS and of those whose belief restarted.
+    Mean log scores cover the `scored` turns: those after the start with a card in the opponent's hand. Further fields
+    number the turns with the smallest ESS, and those whose belief restarted.
     """
 
     scored: int

@@ -15,8 +15,8 @@ class Worth:
     """Worth of one card of each rank, compared with the average number card.
 
     Attributes:
-        own: float[15], by rank. Change of the player's expected points (1 for a win, 1/2 for a draw) if a card of that rank
-            replaces a random number card in a hand of equal size.
+        own: float[15], by rank. Change of the player's expected points if a card of that rank replaces a random number card in
+            a hand of equal size. A win is 1 point, a draw 1/2.
         opponent: float[15]. The same for a card dealt to the opponent.
         covariance: float[30, 30]. Covariance of the errors, `own` then `opponent`.
 

@@ -7,16 +7,15 @@ The remainder
     V(deal) + sum of Q(s, a) - V(s) over the decisions of agents other than their baseline,
 
 with Q(s, a) the V after action a at s, has the mean of the result for any players, and less variance: it excludes the
-direct effect of draws. This is the performance difference lemma (Kakade and Langford 2002, lemma 6.1) game by game, an
-advantage sum (Zinkevich, Bowling, Bard, Kan and Billings 2006), or AIVAT (Burch, Schmid, Moravčík, Morrill and Bowling
-2018) with rollouts instead of a value function. Rollouts see all cards, so they estimate Q and V without bias, and noise
-that is independent of the game cannot bias the sum. The rollouts from a and from s share their random words. If a is the
-baseline's only choice, no rollouts are needed.
+direct effect of draws. This is the performance difference lemma (Kakade and Langford 2002, lemma 6.1) game by game, or an
+advantage sum (Zinkevich, Bowling, Bard, Kan and Billings 2006). It is also AIVAT (Burch, Schmid, Moravčík, Morrill and
+Bowling 2018) with rollouts as value function. Rollouts see all cards, so Q and V are unbiased, and noise that is
+independent of the game cannot bias the sum. The rollouts from a and from s share their random words. If a is the baseline's
+only choice, no rollouts are needed.
 
-An agent that follows a packed policy is its own baseline, and its decisions change nothing on average. The baseline of any
-other agent is `linear`. Between two agents with the same baseline, V(deal) cancels in a pair and is not computed. The
-variance grows with the distance between an agent and its baseline; for a random agent it exceeds the variance of the
-results.
+A packed policy is its own baseline, and its decisions change nothing on average. The baseline of any other agent is
+`linear`. Between two agents with the same baseline, V(deal) cancels in a pair and is not computed. The variance grows with
+the distance between an agent and its baseline; for a random agent it exceeds the variance of the results.
 """
 
 from __future__ import annotations

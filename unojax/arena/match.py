@@ -40,7 +40,7 @@ MOST_GAMES: Final = {"cpu": 1024, "gpu": 4096}
 _CHUNKS: Final = {"cpu": 8, "gpu": 2}
 """Number of chunks per batch. A partly filled chunk is computed whole."""
 _SMALLEST_CHUNK: Final = 32
-"""Games per device below which a smaller batch is hardly faster."""
+"""Smallest chunk, in games: fewer games take hardly less time."""
 
 Agents = tuple[Agent, Agent]
 Players = tuple[str | Policy | Agent, str | Policy | Agent]
@@ -65,7 +65,7 @@ def play_match(
 ) -> Pairs:
     """Play pairs 0 .. num_pairs - 1 of a match.
 
-    All local devices share the games if they can divide the batch size equally. Results do not depend on their number.
+    All local devices share the games if they can divide the batch size equally; results do not depend on their number.
 
     Args:
         key: Source of all randomness. The same key gives the same deals to any agents.
@@ -76,10 +76,10 @@ def play_match(
             the same seat of the previous pair. 1: no sharing. Must divide `num_pairs`.
         adjust: Rollouts per estimate of the variance-reduced points (`Pairs.adjusted`). 0: no variance reduction.
         batch_size: Games in progress at a time in a batch, an even number. None: chosen for the device. Changes no result,
-            except of `tree`, which runs fewer simulations at a time and looks further ahead in smaller batches.
-        workers: Batches in progress at a time. None: one per CPU core of a device, or 1 with a GPU. Changes no result, except
+            except of `tree`, which looks further ahead in smaller batches.
+        workers: Batches in progress at a time. None: one per CPU core of a device, or 1 with a GPU. Changes results only
             through the default batch size.
-        share: (part, parts). Play only the series with number % parts == part, for one of several processes.
+        share: (part, parts). Play only the series with number % parts == part.
 
     Raises:
         ValueError: If an argument is out of range, or the key or an agent is invalid.

@@ -1,7 +1,7 @@
 """Strength of agents, from pairs of games with the same deal. NumPy on the host.
 
-A *pair* is two games with the seats swapped (see `unojax.arena`). The results within a pair are dependent, and so are pairs
-of different matches with the same deal. Errors are therefore estimated from whole pairs and whole deals.
+A *pair* is two games with the seats swapped (see `unojax.arena`). Results within a pair, and of pairs with the same deal in
+different matches, are dependent. Errors are therefore estimated from whole pairs and whole deals.
 """
 
 from __future__ import annotations
@@ -76,10 +76,9 @@ _Score = TypeVar("_Score", bound=Score)
 def paired_score(points: np.ndarray, *, series: int = 1) -> Score:
     """Compute the score of a match.
 
-    The variance of a pair's mean is estimated from the P pairs and one added pair, which has the variance of two
-    independent wins or losses. A few identical pairs therefore do not get an error of zero; with many pairs the added one
-    changes nothing. If all games were won, or all lost, the standard error is 0, and the interval is that of independent
-    games. With `series` above 1, whole series replace pairs.
+    The variance of a pair's mean is estimated from the P pairs and one added pair, with the variance of two independent
+    wins or losses. A few identical pairs therefore do not get an error of zero. If all games were won, or all lost, the
+    standard error is 0, and the interval is that of independent games. With `series` above 1, whole series replace pairs.
 
     Args:
         points: float[P, 2]. Points in the first and the second game of each pair.
@@ -190,12 +189,12 @@ def bradley_terry(num_agents: int, matches: Sequence[Match], *, prior_games: flo
     """Rate agents from their matches (Bradley and Terry 1952). A draw is half a win.
 
     Maximum likelihood by Newton's method; the likelihood is concave. Each two agents get `prior_games` additional drawn
-    games. An agent that has won or lost everything, or has not played yet, therefore has a rating and an error too. After n
-    wins and nothing else, the difference is log(2 n / prior_games + 1).
+    games, so that agents with only wins, only losses or no games have a rating and an error too. After n wins and nothing
+    else, the difference is log(2 n / prior_games + 1).
 
     The covariance is the sandwich H^-1 M H^-1 of Huber (1967). H is the information, and M the sum of squares of the deals'
-    contributions to its gradient, each summed over both games and all matches. This accounts for dependent games without a
-    model of their dependence. A prior game counts as a deal of its own, decided by the toss of a coin.
+    contributions to its gradient, each summed over both games and all matches. No model of their dependence is needed. A
+    prior game counts as a deal of its own, decided by the toss of a coin.
 
     Args:
         num_agents: K, at least 2.
@@ -204,8 +203,7 @@ def bradley_terry(num_agents: int, matches: Sequence[Match], *, prior_games: flo
             the others, else there is no finite maximum.
 
     Raises:
-        ValueError: If there are fewer than two agents, `prior_games` or an agent's number is out of range, points are not in
-            [0, 1], or there is no finite maximum.
+        ValueError: If an argument is out of range (agents, `prior_games`, points in [0, 1]), or there is no finite maximum.
     """
     if num_agents < 2:
         raise ValueError(f"num_agents must be at least 2, got {num_agents}")

@@ -28,9 +28,10 @@ _COLUMNS: Final[dict[str, tuple[str, type, tuple[int, ...]]]] = {
 class ResultsFile:
     """A file to which batches are appended, with the results that it already holds.
 
-    Every line is an object with `seed`, `rules`, `rules_version`, `agents` (two names) and their `fingerprints`, `pairs`
-    (numbers of the pairs), for each pair `winner`, `steps` and `decisions` as in `unojax.arena.Pairs`, and the agents'
-    `seconds`. A line is written by one call. An incomplete line after a crash is overwritten.
+    Every line is an object about one batch. `seed`, `rules`, `rules_version`, `agents` (two names) and their `fingerprints`
+    identify the games, and `pairs` holds the numbers of the pairs. For each pair there are `winner`, `steps` and
+    `decisions`, as in `unojax.arena.Pairs`; `seconds` is the agents' time. A line is written by one call. An incomplete
+    line after a crash is overwritten.
 
     Args:
         path: File, which need not exist. Its parts, written by several processes, are read too: `x.0-of-2.jsonl` of `x.jsonl`.

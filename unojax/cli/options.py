@@ -25,7 +25,7 @@ AGENT_HELP: Final = (
     "my.py:name is one of your own. unojax agents says what each is."
 )
 _MAX_COUNT: Final = 2**31
-"""Largest number of games of one key, and more env slots than any device holds."""
+"""Largest number of games of one key; no device holds as many env slots."""
 
 
 def _read_count(text: str) -> int:

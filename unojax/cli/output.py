@@ -125,7 +125,7 @@ def find_devices() -> list[Any]:
     try:
         return jax.devices()
     except AssertionError:
-        # JAX does this if each platform of JAX_PLATFORMS exists, and none has a device.
+        # JAX raises this if each platform of JAX_PLATFORMS exists but has no device.
         asked = os.environ.get("JAX_PLATFORMS", "")
         raise RuntimeError(f"JAX found no device for JAX_PLATFORMS={asked!r}; leave it out, or set it to cpu") from None
 

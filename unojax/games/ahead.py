@@ -14,7 +14,7 @@ Job = Literal["first advice", "moves", "advice"]
 class Ahead:
     """Programs of a game, compiled in sequence by a background thread while the person thinks.
 
-    Order: the first advice, which may be needed at once, then the opponent's moves, then later advice.
+    The first advice has priority, because it may be needed at once. The opponent's moves and later advice follow.
     """
 
     def __init__(self, session: Session, advisor: Advisor | None):

@@ -1,16 +1,16 @@
-"""What happens in a game, as one of its players can tell it: `Event`, in text and read from text. Host only.
+"""Events of a game as one of its players can report them: `Event`, as text and parsed from text. Host only.
 
     R5  W:B            a card that the player to move plays, a wild one with the declared colour
-    draw(G7)           cards that the observer draws, or a card that a draw laid on the pile at once (`Rules.play_drawn` "auto")
-    draw               the other player draws, as many cards as are due
-    draw+              the other player draws a card that leaves the turn open, where the rules make that depend on the card
+    draw(G7)           cards that the observer draws, or a card that a draw put on the pile at once (`Rules.play_drawn` "auto")
+    draw               the other player draws all cards due
+    draw+              the other player draws a card that leaves the turn open, if the rules make that depend on the card
     pass               the player to move keeps the card just drawn
     challenge          the other player challenges the observer's Wild+4
     challenge(won)     the observer challenges, and the Wild+4 was against the rules; challenge(lost): it was not
     =6                 the observer lost track: the other player holds 6 cards now
 
-Reading ignores case and takes short forms and words too: `w b`, `wb`, `blue 5`, `d`, `d g7`, `p`, `c`, `c won`,
-`they have 6 cards`.
+Reading ignores case and accepts short forms and words: `w b`, `wb`, `blue 5`, `d`, `d g7`, `p`, `c`, `c won`, `they have 6
+cards`.
 """
 
 from __future__ import annotations

@@ -415,7 +415,7 @@ def _for_draw(seen: Observation, event: Event, who: str) -> _Hidden:
     rules, held, unseen = seen.rules, int(seen.opponent_count), _unseen(seen)
     fits, due = _fitting(seen), cards_due(seen)
     if seen.penalty:
-        # A player who can answer a penalty must do so, unless drawing is an option; the engine knows the exceptions.
+        # A player who can answer a penalty must, unless drawing is optional; the engine knows the exceptions.
         answers = rules.stacking & (cards.RANK_OF_TYPE == int(seen.top_rank))
         hand = _fill(np.where(answers, 0, unseen), held)
         hand = cards.first(unseen, held).astype(int) if hand is None else hand

@@ -116,10 +116,10 @@ def _single_integer(value: Any) -> int | None:
 
 
 def parse_counts(text: str, what: str = "cards") -> np.ndarray:
-    """Return the copies of each type in a list of card names: int[54].
+    """Read the copies of each type in a list of card names: int[54].
 
     Raises:
-        ValueError: As in `parse_cards`; `what` names the cards in messages.
+        ValueError: As in `parse_cards`; the message calls the cards `what`.
     """
     if not isinstance(text, str):
         raise ValueError(f"{what} must be text such as 'R5 YS, W+4', got {text!r}")
@@ -140,7 +140,7 @@ def checked_counts(onehot: ArrayLike, what: str) -> np.ndarray:
     """Count the cards of each type in a canonical one-hot: int[54].
 
     Raises:
-        ValueError: If it is not one; `what` names it in messages.
+        ValueError: If it is not one; the message calls it `what`.
     """
     array = np.asarray(onehot)
     if array.shape != (cards.NUM_CARDS,) or array.dtype != bool:
