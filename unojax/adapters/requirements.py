@@ -1,4 +1,4 @@
-"""Words for a library that is not there."""
+"""Errors for missing libraries."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 
 def missing(library: str, extra: str) -> ImportError:
-    """Say in one line what to install for an adapter: from a registry, or in a clone, which has it before any registry does."""
+    """Return an error with the install command of an adapter: from a registry, or in a clone before the first release."""
     how = f"pip install 'unojax[{extra}]', or in a clone pip install -e '.[{extra}]'"
     return ImportError(f"unojax.adapters.{extra} needs {library}: {how}", name=library)
 
 
 @contextmanager
 def needed_by(program: str, extra: str) -> Iterator[None]:
-    """Import the libraries of a program inside; if one is missing, leave the program with a line that says what to install."""
+    """Import a program's libraries in the block; if one is missing, exit with a line that names the package to install."""
     try:
         yield
     except ImportError as error:

@@ -1,4 +1,4 @@
-// Draws what Python says (`model.get("state")`) and sends clicks back. Knows no rules.
+// Draws the state from Python (`model.get("state")`) and sends clicks back. Contains no rules of the game.
 
 const COLORS = ["red", "yellow", "blue", "green"];
 const THINKING = "Thinking …";
@@ -9,7 +9,7 @@ function make(tag, attributes = {}, ...children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (name === "class") node.className = value;
     else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    // These say "true" or "false" in words.
+    // These attributes need the text "true" or "false".
     else if (name.startsWith("aria-")) node.setAttribute(name, String(value));
     else if (value !== null && value !== false) node.setAttribute(name, value === true ? "" : value);
   }
@@ -17,7 +17,7 @@ function make(tag, attributes = {}, ...children) {
   return node;
 }
 
-/** Whether the page around the board is dark: JupyterLab, VS Code, Colab, else what the system prefers. */
+/** Whether the surrounding page is dark: JupyterLab, VS Code, Colab, else the system preference. */
 function pageIsDark() {
   const { body, documentElement: root } = document;
   if (body.dataset.jpThemeLight) return body.dataset.jpThemeLight === "false";
@@ -26,7 +26,7 @@ function pageIsDark() {
   return matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-/** What is neither certain nor impossible is not called so. */
+/** Rounding must not show 0% or 100% for an uncertain event. */
 function percent(probability) {
   const rounded = Math.round(100 * probability);
   if (rounded === 0 && probability > 0) return "<1 %";
@@ -35,13 +35,13 @@ function percent(probability) {
 
 const cardCount = (count) => `${count} card${count === 1 ? "" : "s"}`;
 
-/** What a hint says of a choice that is not a card. */
+/** Text of a hint about a choice that is not a card. */
 function tell(kind, advice) {
   const chance = advice.wins?.[kind];
   return `${chance === undefined ? "" : `, win ${percent(chance)}`}${advice.card === kind ? ", advised" : ""}`;
 }
 
-/** The person's chances from the start of the game to now, as a line. */
+/** The person's win probability from the start of the game to now, as a line. */
 function chart(wins, turn) {
   const width = 340, height = 64, last = Math.max(turn, 1);
   const svg = document.createElementNS(SVG, "svg");
@@ -63,13 +63,13 @@ function chart(wins, turn) {
 function render({ model, el }) {
   const pictures = Object.fromEntries(
     Object.entries(model.get("faces")).map(([name, svg]) => [name, `data:image/svg+xml,${encodeURIComponent(svg)}`]));
-  // Pictures and not markup: the rank in three corners is no part of a button's words.
+  // Images instead of inline markup, so that the rank in three corners is not part of a button's text.
   const face = (name) => make("span", { class: "face" }, make("img", { src: pictures[name], alt: "" }));
   const part = (name, attributes = {}) => make("div", { class: name, ...attributes });
 
   const far = part("far"), deck = make("button", { class: "deck", type: "button", onclick: () => act({ kind: "draw" }) });
   const pile = part("pile"), color = part("color"), says = part("says", { role: "status", "aria-live": "polite" });
-  // The last move, for those who hear the board.
+  // The last move, for screen readers.
   const told = part("told", { role: "status", "aria-live": "polite" });
   const others = part("others", { role: "group", "aria-label": "other choices" });
   const notice = part("notice", { role: "alert" }), chooser = part("chooser", { role: "group", hidden: true });
@@ -79,17 +79,17 @@ function render({ model, el }) {
   const fresh = make("button", { class: "tool new", type: "button", onclick: () => send({ kind: "new" }) }, "New game");
   const save = make("button", { class: "tool save", type: "button", onclick: () => download(shown.record) }, "Save game");
   const back = make("button", { class: "tool back", type: "button", onclick: () => act({ kind: "back" }) }, "Take back");
-  // At a table: the cards that may have been played, drawn or dealt.
+  // At a table: the cards to pick as played, drawn or dealt.
   const picker = part("picker", { role: "group", "aria-label": "what happened", hidden: true });
   const table = make("div", { class: "table" }, far,
     make("div", { class: "middle" }, deck, pile, make("div", { class: "talk" }, told, says, color, others, notice, chooser)),
     picker, hand, make("div", { class: "foot" }, count, make("div", { class: "tools" }, hint, back, save, fresh)));
   const side = make("aside", { class: "side" }, win, belief);
-  // JupyterLab leaves keys alone in here, or the space bar would scroll and Enter would edit the cell.
+  // Keep keys from JupyterLab: the space bar would scroll and Enter would edit the cell.
   const root = make("section", { class: "unojax-board", "aria-label": "a game of UNO", "data-lm-suppress-shortcuts": "true" },
     make("div", { class: "desk" }, table, side, make("div", { class: "history" }, make("h2", {}, "Moves"), moves)));
 
-  // `shown` is on the screen; `coming` waits its turn, so that each of the opponent's moves can be seen.
+  // `shown` is on the screen; `coming` is a queue, so that each of the opponent's moves is visible.
   let shown = null, coming = [], timer = null, wild = null, keepsFocus = false, unsaid = null;
 
   const send = (content) => model.send(content);
@@ -104,7 +104,7 @@ function render({ model, el }) {
     notice.textContent = THINKING;
   }
 
-  /** Another choice; at a table one may need a number. */
+  /** Another choice; at a table it may need a number. */
   function decide(kind, line, asks) {
     const number = asks ? prompt(asks) : "";
     if (number !== null) act(line === undefined ? { kind } : { kind, line: `${line}${number}` });
@@ -120,7 +120,7 @@ function render({ model, el }) {
   function choose(held) {
     wild = held;
     chooser.hidden = held === null;
-    // In place of what stands there else, so that nothing moves.
+    // Replaces the usual content, so that the layout stays fixed.
     for (const other of [says, color, others, notice]) other.hidden = held !== null;
     for (const button of hand.children) button.classList.toggle("chosen", held !== null && button.dataset.card === held.card);
     if (held === null) return chooser.replaceChildren();
@@ -142,7 +142,7 @@ function render({ model, el }) {
 
   function draw(state) {
     const isOther = shown === null || shown.game !== state.game, isNews = isOther || shown.turn !== state.turn;
-    // Removing what has the focus would lose it; where it stands, Enter must mean the same as before.
+    // Removing the focused element would lose the focus; a kept one must do the same on Enter as before.
     const focused = document.activeElement, row = [hand, others].find((part) => part.contains(focused));
     const place = isNews || !row ? -1 : [...row.children].indexOf(focused);
     keepsFocus ||= row !== undefined || focused === deck;
@@ -234,7 +234,7 @@ function render({ model, el }) {
     save.title = state.record === null ? "when the game is over" : "all moves and cards, for unojax replay";
   }
 
-  /** Win probability, belief and moves. Until there are new ones the last of the same game stay, dimmed, so that nothing jumps. */
+  /** Win probability, belief and moves. The previous ones of the same game stay, dimmed, until new ones arrive. */
   function drawSide(state, isOther = false) {
     side.hidden = !state.showsWin && !state.showsBelief;
     win.hidden = !state.showsWin;
@@ -272,7 +272,7 @@ function render({ model, el }) {
     const state = model.get("state");
     const newest = coming.at(-1) ?? shown;
     if (newest && newest.game === state.game && newest.turn === state.turn) {
-      // The same position again, with more to say about it.
+      // The same position again, with more information.
       if (coming.length) coming[coming.length - 1] = state; else draw(state);
       return;
     }
@@ -297,7 +297,7 @@ function render({ model, el }) {
     if (content.kind === "notice") say(content.text);
   }
 
-  /** Show a notice, once all that came before it is shown. */
+  /** Show a notice after all earlier states. */
   function say(text) {
     unsaid = coming.length ? text : null;
     if (text !== null && unsaid === null) notice.textContent = text;
@@ -329,7 +329,7 @@ function render({ model, el }) {
   dress();
   draw(model.get("state"));
   el.append(root);
-  // Nothing scrolls before it is in the page.
+  // Elements scroll only once they are in the page.
   requestAnimationFrame(() => { moves.scrollTop = moves.scrollHeight; });
   send({ kind: "shown" });
   return () => {

@@ -105,7 +105,7 @@ def _one_by_one(function: Callable[..., Any], axis_size: int, in_batched: Any, a
 
 
 def spread(axis_size: int, x: Array, is_batched: bool) -> Array:
-    """Give an argument of a `custom_vmap` rule the axis that it has if it is batched."""
+    """Broadcast an argument of a `custom_vmap` rule unless it is batched."""
     return x if is_batched else jnp.broadcast_to(x, (axis_size, *jnp.shape(x)))
 
 

@@ -5,7 +5,7 @@ import board from "/board.js";
 const find = (id) => document.getElementById(id);
 const lost = find("lost"), dialog = find("form"), form = dialog.querySelector("form"), file = find("file");
 
-/** A tab's game; another tab has another one, and a reload the same. */
+/** Name of the tab's game; unique to the tab, and kept on reload. */
 const game = sessionStorage.getItem("unojax-game") ?? crypto.randomUUID();
 sessionStorage.setItem("unojax-game", game);
 
@@ -38,7 +38,7 @@ function connect() {
   };
 }
 
-/** Say that the server is gone, or that it is there again. */
+/** Show that the server is gone, or back. */
 function setLost(isLost) {
   if (lost.hidden === !isLost) return;
   lost.textContent = isLost ? `The server has stopped. Start ${settings.command} again: this game is kept, and goes on here.` : "";
@@ -53,7 +53,7 @@ function hear(message) {
     values.state = message.state;
     if (!isDrawn) return draw();
     fire("change:state");
-    // A server that was started again does not know that someone watches.
+    // A restarted server does not know that a page is open.
     if (isBack) model.send({ kind: "shown" });
   } else if (message.kind === "custom") fire("msg:custom", message.content);
   else if (message.kind === "choices") choices = message.choices;
@@ -73,19 +73,19 @@ function download(text) {
 }
 
 const { preset, fields } = form.elements;
-/** Rules of a name leave nothing to choose. */
+/** Hide the fields if the rules are a preset. */
 preset.onchange = () => { fields.disabled = preset.value !== "fields"; };
 
 find("choose").onclick = () => {
-  // At a table the cards are dealt by hand: there is nothing to choose.
+  // At a table the cards are dealt by hand, so the form has no choices.
   if (values.state?.isTable) return post({ kind: "deal" });
   for (const [name, value] of Object.entries(choices ?? {})) {
     const field = form.elements[name];
-    // The form has some of the rules; the others stay.
+    // The form has some fields of the rules; the others stay.
     if (!field) continue;
     if (field.type === "checkbox") field.checked = value; else field.value = value;
   }
-  // Whoever asks for another game means another one.
+  // A new game gets another seed by default.
   form.elements.seed.value = "";
   preset.onchange();
   dialog.returnValue = "cancel";
