@@ -72,7 +72,7 @@ class Checkpoints:
             "jax": jax.__version__,
             "devices": jax.device_count(),
         }
-        # NumPy arrays: with several processes Orbax takes an array on one device for a part of a larger one.
+        # NumPy arrays, because with several processes Orbax treats an array on one device as a part of a larger one.
         plain = jax.tree.map(np.asarray, with_plain_key(state))
         items = ocp.args.Composite(state=ocp.args.StandardSave(plain), about=ocp.args.JsonSave(about))
         self._manager.save(int(state.iteration), args=items)

@@ -45,7 +45,7 @@ def evaluate(network: Network, config: RunConfig, num_games: int) -> list[Standi
 
 
 def mean_score(standings: list[Standing]) -> float:
-    """Average over all opponents."""
+    """Return the mean score over all opponents."""
     return sum(standing.score.value for standing in standings) / len(standings)
 
 

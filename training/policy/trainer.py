@@ -202,7 +202,7 @@ def _magnet(network: Network, rows: Rows) -> Array:
 
 
 def _explained(choices: Choices, value: Array) -> Array:
-    """1 - E[(target - value)^2] / Var[target], over all choices that count."""
+    """Return 1 - E[(target - value)^2] / Var[target], over all choices that count."""
     counts, target = choices.counts, choices.target
 
     def mean(of: Array) -> Array:

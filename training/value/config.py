@@ -128,7 +128,7 @@ class ValueConfig(RunConfig):
             raise ValueError(f"init: {self.init} is a network of shape {begun}, asked for is {shape}{fix}")
         # Missing heads are initialized as new ones, and types with zero weights; unused heads are omitted.
         params = {name: network.params.get(name, fresh) for name, fresh in state.params.items()}
-        # So are the columns of turns, which come last.
+        # The columns of turns, which come last, also start from zero weights.
         params = jax.tree.map(_with_zero_rows, params, state.params)
         return state._replace(params=params, average=params)
 

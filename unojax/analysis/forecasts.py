@@ -47,5 +47,5 @@ def fit_logistic(terms: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def sigmoid(logits: np.ndarray) -> np.ndarray:
-    """Compute 1 / (1 + exp(-x)), in (0, 1) for logits of sensible size: float64[...]."""
+    """Compute 1 / (1 + exp(-x)), in (0, 1) for moderate logits: float64[...]."""
     return 1 / (1 + np.exp(-np.asarray(logits, np.float64)))

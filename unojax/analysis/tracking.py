@@ -158,7 +158,7 @@ _views = jax.jit(jax.vmap(jax.vmap(observe, (0, None)), (0, None)), static_argnu
 
 
 def _row(probs: Any, truth: Any, unseen: Any, ess_share: Any, depleted: Any) -> Tracks:
-    """Compare probabilities float[54, 5] with the truth; in NumPy if they are."""
+    """Compare probabilities float[54, 5] with the truth, in NumPy if they are NumPy arrays."""
     xp: Any = np if isinstance(probs, np.ndarray) else jnp
     return Tracks(
         expected=probs @ xp.arange(5, dtype=probs.dtype),

@@ -99,7 +99,7 @@ class WinRates:
         if self.rules.points:
             return None
         total = self.total
-        # Every step that does not end the game costs the penalty; the last step of a truncated game does not end it.
+        # Every step that does not end the game costs the penalty, including the last step of a truncated game.
         penalty = self.rules.step_penalty * (total.steps - (total.games - total.truncated)) / total.games
         won = [self.rates(policy)[2].wins for policy in (0, 1)]
         return (won[0] - won[1]) / total.games - penalty, (won[1] - won[0]) / total.games - penalty

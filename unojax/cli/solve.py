@@ -101,7 +101,7 @@ class Solve:
     def _tables(self, tree: Tree, solution: Solution, times: dict[str, float], about: dict[str, Any]) -> list[RenderableType]:
         title = f"Exploitability of the average strategies, {solution.state.variant}"
         table = tables.grid(title, (), ("iterations", "exploitability"))
-        # A line for about each doubling, and the last one.
+        # About one line per doubling, and the last one.
         least = 1
         for row in solution.history:
             if row.iteration >= least or row is solution.history[-1]:

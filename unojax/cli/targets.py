@@ -26,7 +26,7 @@ def check_files(options: Any) -> None:
     """Check the files of a command, a dataclass of options.
 
     Raises:
-        ValueError: If a file can't be written, or is one that the command reads, or another one that it writes.
+        ValueError: If a file can't be written, is also read by the command, or is written twice.
     """
     check_apart(options)
     for option in _WRITTEN:

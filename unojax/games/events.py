@@ -199,7 +199,7 @@ def _their_draw(word: str, words: deque[str], view: Observation) -> Event:
 
 
 def _named_cards(words: deque[str], view: Observation, me: str) -> str:
-    """Read the cards of the observer's draw, in parentheses or as one word per card due."""
+    """Read the cards of the observer's draw, in parentheses or as one word per card."""
     due = cards_due(view)
     if words and words[0].startswith("("):
         named = words.popleft()[1:-1]

@@ -13,9 +13,9 @@ class Tally:
     """Games and points so far, the person's first.
 
     Attributes:
-        games: won by each. A drawn or truncated game counts for neither.
-        points: of the current match to `MATCH_POINTS`, if the rules have points; else 0.
-        matches: won by each. The points restart at 0 after a match.
+        games: Games won by each. A drawn or truncated game counts for neither.
+        points: Points in the current match to `MATCH_POINTS`; 0 under rules without points.
+        matches: Matches won by each. The points restart at 0 after a match.
     """
 
     games: tuple[int, int] = (0, 0)

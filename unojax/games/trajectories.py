@@ -43,7 +43,7 @@ from unojax.text.notation import format_action
 _ROWS: Final = 64
 """Rows of a rollout between two checks for complete games on the host."""
 _ACTIONS: Final = np.array([format_action(action) for action in range(cards.NUM_ACTIONS + 1)])
-"""Notation of each action, a challenge included."""
+"""Notation of each action, including a challenge."""
 _PLAYS: Final = _ACTIONS[: cards.DRAW].reshape(cards.NUM_COLORS, cards.NUM_RANKS)
 """Notation of the card of a color and a rank; of a wild card with the active color."""
 _FIELDS: Final = ("state", "observation", "legal_mask", "action", "player", "reward", "terminated", "truncated", "game", "step")

@@ -149,7 +149,7 @@ def _iterate(
 
 
 def _update(side: Side, player: _Player, other_plan: Array, t: Array, is_plus: Array, is_discounted: Array) -> _Player:
-    """Do a player's part of iteration t."""
+    """Update a player in iteration t."""
     floor, weight = jnp.where(is_plus, 0.0, -jnp.inf), jnp.where(is_plus, t, 1.0)
     factors = t**ALPHA / (t**ALPHA + 1), t**BETA / (t**BETA + 1), (t / (t + 1)) ** GAMMA
     of_positive, of_negative, of_sums = (jnp.where(is_discounted, factor, 1.0) for factor in factors)

@@ -16,7 +16,7 @@ from unojax.terminal.tables import duration, percent_within
 def fitting(standings: Standings) -> list[Table | str]:
     """Return ratings and scores, as wide as the terminal allows."""
     width = Console(file=sys.stdout).width
-    # A console measures nothing as wider than itself.
+    # A console never measures anything as wider than itself.
     measuring = Console(width=10_000)
     # The table of scores can omit the names, because the ratings have them.
     wide = (score_table(standings), score_table(standings, names=False))

@@ -81,7 +81,7 @@ def facts(rows: dict[str, str]) -> Table:
 
 
 def plus_minus() -> str:
-    """Return the sign before an error, as stdout can show it."""
+    """Return the sign before an error, in the encoding of stdout."""
     return "±" if (sys.stdout.encoding or "").lower().startswith("utf") else "+-"
 
 
