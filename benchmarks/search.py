@@ -5,9 +5,9 @@
 * `search_shortfall`: Shortfall of agents' choices against the best choice that a search could find.
 
 For the shortfall, the first agent plays against each opponent, a fixed policy. At each of its decisions all agents choose, each
-with its own belief from the game so far, and a judge values all plays. The judge is a search that is given the opponent's policy
-(up to the tremble that a belief adds to any policy), with many particles and many times the agents' rollouts. It approximates one
-step of policy improvement on its rollout policy with little noise, and no search of this kind chooses better.
+with its own belief from the game so far, and a judge values all plays. The judge is a search that is given the opponent's policy,
+up to the tremble that a belief adds to any policy. It uses many particles and many times the agents' rollouts. It approximates
+one step of policy improvement on its rollout policy with little noise, and no search of this kind chooses better.
 
 The shortfall is the judged value of the best plays less that of an agent's plays, summed over a game. It equals the return that
 the agent loses against that step, on the positions of the first agent's games (the performance difference lemma, Kakade and

@@ -4,9 +4,9 @@
   against uniform play of the tree's actions (colours that the deck lacks are merged); and its three most expensive mistakes
   against the equilibrium. Agents with memory are frozen by one key. Rows `... exact belief` have the exact probabilities of the
   hidden hand against `linear`. `limit` is flat Monte Carlo with that belief and infinitely many rollouts (`solve.improve`).
-* `improvement_steps`: Mean return against a fixed opponent of the policy `linear`, of some steps of policy improvement with the
-  exact belief and the opponent itself in the rollouts, and of a best response. The share is the part of the way from `linear` to
-  the best response.
+* `improvement_steps`: Mean return against a fixed opponent of the policy `linear`, of policy improvement, and of a best response.
+  Each improvement step has the exact belief and the opponent itself in the rollouts. The share is the part of the way from
+  `linear` to the best response.
 * `solver_openspiel`: CFR+ beside OpenSpiel's in C++. *C++ throughout*: the game comes from an extensive-form file, written from a
   tree that plain Python built by its own rules (`tests/oracle`). *The bridge*: the game is `unojax_uno` of
   `unojax.adapters.openspiel`, with states in Python. Loading, enumerating and compiling are not timed. A unojax run takes

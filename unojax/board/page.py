@@ -123,8 +123,9 @@ def win_data(told: WinEstimate | None, session: Session) -> dict[str, Any]:
 
 
 def hint(told: Advice, session: Session, *, says_wins: bool) -> dict[str, Any]:
-    """Return the advice of a search, with the win probability of each card played (a wild one in its best colour), of `draw`,
-    which is a pass after a draw, and of `challenge`.
+    """Return the advice of a search, with the win probabilities of all cards, `draw` and `challenge`.
+
+    A wild card has that of its best colour. After a draw, `draw` is a pass.
 
     A single legal play is advised without a probability. If drawing is the only action, the hint is empty. `says_wins`: as in
     `SearchAgent`.

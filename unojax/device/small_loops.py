@@ -1,7 +1,7 @@
 """XLA option that builds a CPU program's loops as one kernel each.
 
 XLA calls a kernel for every few operations of a loop's body. With short arrays the calls take longer than the operations. Updates
-of many beliefs of 32 particles take a quarter to two fifths of the time, of 256 particles six tenths, with the same bits
+of many beliefs of 32 particles take a quarter to two fifths of the time, those of 256 particles six tenths. The bits are the same
 (`benchmarks/results/belief_speed_small_loops_cpu.json`).
 """
 
