@@ -34,16 +34,17 @@ from unojax.rules import Rules
 MAX_SLOTS: Final = 192
 """Default capacity of a belief: cards the opponent ever acquired."""
 MAX_PLAYS: Final = 96
-"""Default capacity for plays it ever made; in uniform play 1 game in 10,000 needs more. Under rules without plain steps, where
-other choices and facts revealed about the hand count too, it is twice as many."""
+"""Default capacity for the opponent's plays; in uniform play 1 game in 10,000 needs more. Under rules without plain steps, whose
+records include other choices and facts revealed about the hand, it is twice as large.
+"""
 
 
 class Target(NamedTuple):
-    """The weights that the filter propagates.
+    """Weights that the filter propagates.
 
     Attributes:
         log_weights: float32[N] nats, normalised, of all trajectories.
-        log_possible: float32[] nats, the share of the possible ones.
+        log_possible: float32[] nats, total weight of the possible ones.
         log_likelihood: float32[K, N] nats, by type, and -inf for an impossible trajectory; None without types.
     """
 
@@ -60,12 +61,12 @@ class Belief:
         log_weights: float32[N] nats, normalised (logsumexp = 0).
         log_likelihood: float32[N] nats, of the opponent's choices so far in each particle (`likelihood.log_likelihood`); under a
             `Family` of K types [K, N], for each of them.
-        trajectories: the particles, each a complete trajectory of which card the opponent acquired when.
-        public: the public history of the opponent's cards, the same for all particles.
-        seen: uint32[] fingerprint of the observation that the belief has reached.
-        rules: static; of the game.
-        target: the weights that the filter propagates, under `Rules.tells_of_hands`; else None, and they are `log_weights`.
-        log_types: float32[K] nats, ln P(type) of the opponent as the belief began, normalised; None under a single model.
+        trajectories: Particles, each a complete trajectory of the opponent's acquired cards.
+        public: Public history of the opponent's cards, the same for all particles.
+        seen: uint32[] fingerprint of the belief's latest observation.
+        rules: Rules of the game; static.
+        target: Weights that the filter propagates, under `Rules.tells_of_hands`; else None, and they are `log_weights`.
+        log_types: float32[K] nats, prior ln P(type) of the opponent, normalised; None under a single model.
     """
 
     log_weights: Array
@@ -78,7 +79,7 @@ class Belief:
     log_types: Array | None = None
 
     def __repr__(self) -> str:
-        """Show in one line how many particles there are and what they are worth."""
+        """Show in one line the number of particles and their effective sample size."""
         shown = self.log_weights
         if isinstance(shown, Tracer) or not isinstance(shown, Array | np.ndarray):
             return by_field(self)
@@ -89,7 +90,7 @@ class Belief:
 
     @property
     def log_type_probs(self) -> Array:
-        """float32[K] nats: ln P(type) of the opponent now, see `Family`; ValueError if the belief was begun without types."""
+        """float32[K] nats: posterior ln P(type) of the opponent, see `Family`; ValueError for a belief begun without types."""
         joint = self.log_joint
         if joint is None:
             raise ValueError("the belief tracks no opponent types: begin it with a family, belief_init(..., opponent=family)")
@@ -105,7 +106,7 @@ class Belief:
 
     @property
     def target_weights(self) -> Array:
-        """float32[N] nats, normalised: of all trajectories, impossible ones too; see `likelihood`."""
+        """float32[N] nats, normalised: of all trajectories, including impossible ones; see `likelihood`."""
         return self.log_weights if self.target is None else self.target.log_weights
 
     @property
@@ -120,7 +121,7 @@ class Belief:
 
     @property
     def num_particles(self) -> int:
-        """N."""
+        """Number of particles N."""
         return self.log_weights.shape[-1]
 
 
@@ -129,13 +130,13 @@ class Info(NamedTuple):
 
     Attributes:
         ess: float32[] effective sample size after weighting and before resampling, 0..N; under `Rules.tells_of_hands`,
-            trajectories that have become impossible count in it.
-        log_evidence: float32[] nats, log probability of what the observer saw in this transition, given the history before.
-        depleted: bool[] no particle could explain what was seen; the belief was reinitialised from the current position alone.
+            it includes trajectories that have become impossible.
+        log_evidence: float32[] nats, log probability of the observer's observation of this transition, given the history before.
+        depleted: bool[] no particle explains the observation; the belief was reinitialised from the current position alone.
         restarted: bool[] the belief was reinitialised: depleted, or the game outgrew the belief's capacity.
         resampled: bool[] the ESS had fallen below the threshold, or a particle had become impossible.
         acceptance: float32[] share of particles that a rejuvenation move changed, 0..1.
-        inconsistent: bool[] the observations do not fit together, or not to the action or this belief, which stays as it was.
+        inconsistent: bool[] the observations contradict each other, the action or this belief; the belief is unchanged.
         type_probs: float32[K] P(type) of the opponent after the transition, under a `Family`; else None.
     """
 
@@ -168,13 +169,13 @@ def belief_init(
     In mid-game that is the belief of an observer who knows the position but not its history.
 
     Args:
-        observation: Observation of the player whose belief it is.
+        observation: Observation of the belief's player.
         key: Key, threefry2x32 (the default kind); consumed.
-        num_particles: N, static.
+        num_particles: Number of particles N, static.
         max_slots, max_plays: Static capacity; the former rounded up to a multiple of four, the latter `MAX_PLAYS` if None. A game
             that outgrows one of them restarts the belief (`Info.restarted`).
         prior: "uniform" or "deal", which differs only right after a deal; see `exact.exact_init`.
-        opponent: Opponent model of the updates to come, static; only a `Family` makes a difference.
+        opponent: Opponent model of later updates, static; only a `Family` makes a difference.
         log_types: float32[K] nats, ln P(type) of the opponent up to a constant, such as `Belief.log_type_probs` at the end of an
             earlier game; None: by the weights of the family.
 
@@ -213,7 +214,7 @@ def belief_init(
 def _begin(
     observation: Observation, key: Array, *, num_particles: int, max_slots: int, max_records: int, prior: Prior
 ) -> tuple[Trajectories, PublicHistory, Array]:
-    """Draw the trajectories of a belief that begins, with the public history and their log likelihoods, float32[N]."""
+    """Draw the trajectories of a new belief, with the public history and their log likelihoods, float32[N]."""
     random = threefry_words(key_words(key), num_particles)[0]
     empty = public.empty(max_slots=max_slots, max_records=max_records)
     trajectories, history = draw_start(SERIAL, random, 0, observation, empty)
@@ -226,7 +227,7 @@ def _begin(
 
 
 def start_target(log_weights: Array, log_lik: Array, log_types: Array | None) -> Target:
-    """Return the target of a belief whose trajectories are all possible, as far as is known."""
+    """Return the target of a belief whose known trajectories are all possible."""
     return Target(log_weights, jnp.float32(0.0), None if log_types is None else log_lik)
 
 
@@ -245,9 +246,9 @@ def report(belief: Belief, strict: Array) -> Belief:
 
 
 def deal_of(observation: Observation, unseen: bits.Words) -> Deal:
-    """Return what the start card of a position tells about the deal, under the prior "deal"."""
+    """Return the information in the start card of a position about the deal, under the prior "deal"."""
     rules = observation.rules
-    # The start card was among them too, before it was turned up.
+    # Before it was turned up, the start card was among them too.
     startable = 1 + num_startable(unseen, rules)
     count = observation.opponent_count.astype(jnp.int32)
     num_dealt = jnp.where(reading.looks_dealt(observation), count, 0)
@@ -258,7 +259,7 @@ def deal_of(observation: Observation, unseen: bits.Words) -> Deal:
 
 
 def shows_deal(rules: Rules, prior: Prior) -> bool:
-    """Return whether, under a prior, the start card was drawn from the cards that the deal left and that might be turned up."""
+    """Return whether, under a prior, the start card was drawn from the startable cards that the deal left."""
     return prior == "deal" and rules.start_card != "any"
 
 
@@ -276,11 +277,11 @@ def draw_start(
     """Draw the opponent's hand from all unseen cards: the trajectories and the public history of a belief without a past.
 
     Args:
-        rows: form of the loops over slots.
+        rows: Form of the loops over slots.
         random: uint32[N] random words of the update.
-        number: static; the stage that the draw is, see `random_of_round`.
-        observation: where the belief begins.
-        like: any history of the capacity wanted.
+        number: Number of the stage for this draw, static, see `random_of_round`.
+        observation: First observation of the belief.
+        like: Any history of the requested capacity.
     """
     hand_count = observation.opponent_count.astype(jnp.int32)
     empty = public.empty(max_slots=like.max_slots, max_records=like.max_records)
@@ -296,7 +297,7 @@ def draw_start(
 def _before_the_draw(observation: Observation, num_particles: int, max_slots: int, max_records: int) -> Trajectories:
     """Return the particles of a belief as if the opponent were about to draw its whole hand from all unseen cards."""
     own, unseen = bits.pack(observation.hand), reading.unseen_words(observation)
-    # Equal cards need labels of their own: the observer's cards take the lowest copies, the unseen ones the next.
+    # Equal cards need distinct labels: the observer's cards take the lowest copies, the unseen ones the next.
     deck = bits.map_words(lambda both, mine: both & ~mine, bits.merge(own, unseen), own)
 
     def spread(words: bits.Words) -> Array:

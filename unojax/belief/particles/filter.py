@@ -1,8 +1,8 @@
 """The particle filter over the opponent's hand: `belief_update`.
 
-Particles that contradict an event are changed by a conditional proposal with an exact weight, instead of dying, and Metropolis
-moves rejuvenate them (`proposals` has the derivation). The filter is unbiased for the evidence and consistent as N grows, and no
-hand that the history rules out has any weight.
+A conditional proposal with an exact weight changes particles that contradict an event, instead of discarding them, and Metropolis
+moves rejuvenate them (`proposals` has the derivation). The filter is unbiased for the evidence and consistent as N grows, and
+hands that the history excludes have zero weight.
 """
 
 from __future__ import annotations
@@ -50,23 +50,24 @@ def belief_update(
     A batch of games, by `jax.vmap`, is updated one game after the other on a CPU and together on a GPU, to the same particles.
 
     Args:
-        belief, before, after: The belief before the transition, and the observer's observations around it.
-        action: Public action of whoever moved, integer scalar, as `infer_action(before, after)` recovers it.
+        belief: Belief before the transition.
+        before, after: The observer's observations around the transition.
+        action: Public action of the mover, integer scalar, as `infer_action(before, after)` recovers it.
         key: Key, threefry2x32; consumed.
-        opponent: Opponent model, static. A model that gives a legal action probability zero (a deterministic policy, for example)
-            needs some `tremble`, since proposals assume that any legal action may be taken. Or the `Family` that the belief was
-            begun with; one of its types must give every action a positive probability. A model may close over arrays, such as its
-            parameters. Under `jax.vmap` over these, updates run one after the other. Their derivatives are those of forward mode
-            (`jax.jvp`), since JAX has no reverse mode for loops of varying length.
+        opponent: Opponent model, static, or the `Family` that the belief was begun with. Proposals assume that any legal action
+            is possible, so a deterministic policy needs some `tremble`; in a `Family`, one of the types must give every legal
+            action a positive probability. A model may close over arrays, such as its parameters. Under `jax.vmap` over these,
+            updates run one after the other. Their derivatives are those of forward mode (`jax.jvp`), because JAX has no reverse
+            mode for loops of varying length.
         ess_threshold: Share of N below which the ESS makes the filter resample, static.
-        num_moves: Rejuvenation moves after a resampling, static; more of them if the ESS was far below N/2
+        num_moves: Rejuvenation moves after a resampling, static; more if the ESS was far below N/2
             (`weighing.MOST_ROUNDS`). Each renews one card of the hand, in turn. With fewer, resampled particles stay alike, and
             marginals are noisier: 4.5 times the variance of N independent draws with one move, 1.3 times with the default.
 
     Returns:
-        The belief after the transition, and diagnostics. The belief stays as it was if nothing moved (finished game, illegal
-        action), or if the observations do not fit together, or not to the action or this belief (`Info.inconsistent`). That is
-        judged by the cards that everybody holds; `belief_update_checked` proves it by the rules of the game.
+        The belief after the transition, and diagnostics. The belief is unchanged if nothing moved (finished game, illegal
+        action), or if the observations contradict each other, the action or this belief (`Info.inconsistent`). That check uses
+        the card counts alone; `belief_update_checked` proves it by the rules of the game.
 
     Raises:
         ValueError: If an observation, the action, the belief or the key is a batch, the action is no integer or the key no key,
@@ -82,7 +83,7 @@ def belief_update(
         raise ValueError(f"ess_threshold must be in [0, 1] and num_moves at least 0, got {ess_threshold} and {num_moves}")
     check_transition(belief.rules, before, after, "belief_update")
     action = single_action(action, "belief_update").astype(jnp.int32)
-    # Words in place of a key, which a loop over games could not index.
+    # Words instead of a key, which a loop over games could not index.
     words = jnp.stack(key_words(key))
     updated, info = _update(belief, before, action, after, words, options=Options(opponent, ess_threshold, num_moves))
     if belief.log_types is None:
@@ -93,9 +94,9 @@ def belief_update(
 def belief_update_checked(
     belief: Belief, before: Observation, action: Array, after: Observation, key: Array, **options: Any
 ) -> tuple[Belief, Info]:
-    """`belief_update`, with its `options`, that fails on observations that are not one transition apart, for debugging.
+    """Run `belief_update`, with its `options`, and fail on observations that are not one transition apart; for debugging.
 
-    It proves by the rules of the game that the action leads from `before` to `after`, which compiles twice as long.
+    It proves by the rules of the game that the action leads from `before` to `after`, which doubles compile time.
 
     After `jax.jit(checkify.checkify(belief_update_checked))(belief, before, action, after, key)`, `err.throw()` raises.
     """

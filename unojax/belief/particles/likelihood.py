@@ -3,16 +3,16 @@
     p(choices | trajectory)  =  prod_t pi(a_t | H_t, public_t) / copies_t
 
 with H_t the hand before the t-th choice and copies_t the number of cards of the played type in it, each of which was as likely to
-be the physical card played. It is 1 for a card just drawn, and for a draw, a pass or a challenge. All functions work on N
+be the physical card played. copies_t is 1 for a card just drawn, and for a draw, a pass or a challenge. All functions work on N
 particles at once.
 
-Facts revealed about the hand (`public.FITS` and the like) rule trajectories out, which the conditional proposals do not know. The
+Facts revealed about the hand (`public.FITS` and the like) exclude trajectories, but the conditional proposals ignore them. The
 backward kernel of `proposals` must not lead to an impossible trajectory. So the filter's target contains such trajectories, with
-the factor `SOFTENED` instead of 0, and what a belief reports gives them weight zero (`belief.report`).
+the factor `SOFTENED` instead of 0, and reported beliefs give them weight zero (`belief.report`).
 
-A `Family` of K types has K likelihoods of a trajectory, from one replay. The type is summed out and not sampled
-(Rao-Blackwellisation): the target is the posterior of the trajectories whatever the type (`mixed`). Each trajectory infers the
-type by itself (`log_type_probs`).
+A `Family` of K types has K likelihoods of a trajectory, from one replay. The type is summed out instead of sampled
+(Rao-Blackwellisation): the target is the posterior of the trajectories, marginal over the type (`mixed`). Each trajectory infers
+the type by itself (`log_type_probs`).
 
     p(x | history)  ~  sum_k p(k) p_k(choices | x)                  p(k | x, history)  ~  p(k) p_k(choices | x)
 """
@@ -50,11 +50,11 @@ from unojax.table.options import has_drawable, playable
 from unojax.view import View
 
 SOFTENED: Final = 0.125
-"""Factor in the target for a fact that was revealed about the hand and does not hold in a trajectory."""
+"""Factor in the target for a revealed fact about the hand that is false in a trajectory."""
 
 
 class Exchange(NamedTuple):
-    """Two cards that change places in a trajectory, for each of N particles.
+    """Two cards that swap places in a trajectory, for each of N particles.
 
     `slot` uint16[N] is live and holds one of `cards` (uint32[4, N]), and so does `other`; `NO_SLOT` if its card is in the deck.
     """
@@ -64,8 +64,8 @@ class Exchange(NamedTuple):
     other: Array
 
     def apply(self, hand: Words, num_slots: Array) -> Words:
-        """Return what a hand of the past, when so many slots were filled, would have been after the exchange."""
-        # With both slots filled the hand held both cards and still does; with one, it held one of them and holds the other now.
+        """Apply the exchange to a past hand, at the time when `num_slots` slots were filled."""
+        # With both slots filled, the hand keeps both cards; with one, it exchanges one of them for the other.
         differs = (num_slots > self.slot.astype(jnp.int32)) ^ (num_slots > self.other.astype(jnp.int32))
         return self._flip(hand, differs)
 
@@ -83,12 +83,12 @@ def log_factors(
     """Compute the log factor (nats) of one record, float32[N] for each model of the opponent.
 
     Args:
-        hand: four uint32[N] before the choice.
-        drawn: four uint32[N] the card in the hand that was drawn in the same turn; looked at only if there was one.
-        record: scalars.
-        opponent: one model or several types.
-        like: any observation of the observer's.
-        softened: static; see `log_likelihood`.
+        hand: four uint32[N] hand before the choice.
+        drawn: four uint32[N] card in the hand that was drawn in the same turn; ignored without one.
+        record: Record, with scalar fields.
+        opponent: One model or several types.
+        like: Any observation of the observer.
+        softened: Static; see `log_likelihood`.
     """
     rules = like.rules
     copies = _copies_held(hand, record)
@@ -100,7 +100,7 @@ def log_factors(
 
 
 def _copies_held(hand: Words, record: Record) -> Array:
-    """Count the cards that could have been the one played: float32[N]; 1 if no card of the hand's was chosen."""
+    """Count the copies that may have been the played card: float32[N]; 1 if no card of the hand was chosen."""
     bit = bits.rank_bit(record.play_rank.astype(jnp.uint32))
     second = bits.both_copies(bit) ^ bit
     colored = bits.word_at(hand, record.play_color.astype(jnp.uint32))
@@ -112,11 +112,11 @@ def _copies_held(hand: Words, record: Record) -> Array:
 
 
 def choice_prob(hand: Words, drawn: Words, record: Record, opponent: OpponentModel, like: Observation) -> Array:
-    """Compute the probability of a choice, or of a fact revealed (0 or 1), given each hand: float32[N]; see `factors_of`."""
+    """Compute the probability of a choice, or of a revealed fact (0 or 1), given each hand: float32[N]; see `factors_of`."""
     rules, code = like.rules, record.action
     turn = _turn(drawn, record, rules)
     legal = options_of(hand, turn, rules)
-    # Whoever has drawn and passes could have played the card.
+    # A player who passes after a draw could have played the card.
     is_forced = bits.any_of(legal) == 0
     forced = (is_forced & (code == cards.DRAW) & ~record.has_drawn).astype(jnp.float32)
     chooses = (code < cards.DRAW) | ~is_forced if rules.draw_is_option else code < cards.DRAW
@@ -157,7 +157,7 @@ def _pile(record: Record) -> Words:
 
 
 def _model_prob(hand: Words, legal: Words, turn: Turn, record: Record, opponent: OpponentModel, like: Observation) -> Array:
-    """Ask the model for the probability of an action that is one of several options."""
+    """Evaluate the model's probability of an action that is one of several options."""
     rules = like.rules
     action = jnp.clip(record.action, 0, rules.num_choices - 1).astype(jnp.uint32)
     if isinstance(opponent, PackedOpponent):
@@ -216,9 +216,9 @@ def log_likelihood(
 ) -> Array:
     """Compute the log likelihood (nats) of all choices of the opponent, one after the other: float32[N], or by type [K, N].
 
-    Under the "deal" prior it starts from the probability of the start card, one left by the deal that might be turned up.
-    `like` is any observation of the observer's; with `exchange` the likelihood is as it were after it. Not `softened`, it is -inf
-    where a fact revealed about the hand does not hold. `schedule.log_likelihoods` is the form for a GPU.
+    Under the "deal" prior it starts from the probability of the start card, one of the startable cards that the deal left.
+    `like` is any observation of the observer. With `exchange`, the likelihood is that after the exchange. If not `softened`, it
+    is -inf for a false fact about the hand. `schedule.log_likelihoods` is the form for a GPU.
     """
     deal = Deal(*history.deal)
 
@@ -226,7 +226,7 @@ def log_likelihood(
         return as_words(hand) if exchange is None else exchange.apply(as_words(hand), num_slots)
 
     def one(t: Array, carry: tuple[Array, Array, list[Array]]) -> tuple[Array, Array, list[Array]]:
-        """Add the factors of one record; the hand is that at the record before."""
+        """Add the factors of one record, starting from the hand at the record before."""
         hand, filled, totals = carry
         record = decode(history.records[t])
         played = jnp.where(t > 0, now.played[jnp.maximum(t - 1, 0)], RELEASED)
@@ -242,7 +242,7 @@ def log_likelihood(
 
 
 def drawn_at(now: Trajectories, record: Record, exchange: Exchange | None, rules: Rules) -> Words:
-    """Return the card that was acquired last before a choice, as a set; the hand under rules that never ask."""
+    """Return the card that was acquired last before a choice, as a set; the hand itself under rules that never use it."""
     if not rules.keeps_account:
         return as_words(now.hand)
     slot = jnp.maximum(record.slots_before - 1, 0)
@@ -251,29 +251,29 @@ def drawn_at(now: Trajectories, record: Record, exchange: Exchange | None, rules
 
 
 def _fill(now: Trajectories, hand: Array, first: Array, end: Array) -> Array:
-    """Add the cards that slots first..end-1 got to hands uint32[4, N]."""
+    """Add the cards of slots first..end-1 to hands uint32[4, N]."""
 
     def two(index: Array, hand: Array) -> Array:
         for slot in (first + 2 * index, first + 2 * index + 1):
             hand = hand | card_of(jnp.where(slot < end, now.labels[slot] & ~RELEASED, RELEASED))
         return hand
 
-    # Two cards at most have mostly come: they need no loop. A shift is one kernel, where a division of integers is several.
+    # Usually at most two cards came, which need no loop. A shift is one kernel, but a division of integers is several.
     hand = two(jnp.int32(0), hand)
     return control.fori_loop(1, (end - first + 1) >> 1, two, hand)
 
 
 def by_type(log_likelihoods: Sequence[Array], opponent: Opponent) -> Array:
-    """Return the likelihood of an opponent's only model, float32[N], or those of its types, [K, N]."""
+    """Return the likelihood of a single opponent model, float32[N], or those of the types, [K, N]."""
     if not isinstance(opponent, Family):
         return log_likelihoods[0]
     stacked = jnp.stack(log_likelihoods)
-    # NaN from a model counts as impossible, which leaves the other types as they are.
+    # NaN from a model counts as impossible, which leaves the other types unchanged.
     return jnp.where(jnp.isnan(stacked), -jnp.inf, stacked)
 
 
 def mixed(log_likelihood: Array, log_types: Array | None) -> Array:
-    """Compute the log likelihood of trajectories whatever the opponent's type: float32[N].
+    """Compute the log likelihood of trajectories, marginal over the opponent's type: float32[N].
 
     Args:
         log_likelihood: float32[N], or [K, N] by type.
@@ -306,10 +306,10 @@ def _depends_on_facts(action: Array, rules: Rules) -> Array:
 
 
 def start_log_prob(dealt: Words, deal: Deal, rules: Rules) -> Array:
-    """Compute the log probability (nats) of the start card: float32[N]; 0 if the deal does not show in it (`num_dealt` 0).
+    """Compute the log probability (nats) of the start card: float32[N]; 0 if the deal does not affect it (`num_dealt` 0).
 
-    It was any of the cards left that might be turned up, as likely. If the first player drew cards after it, any of that
-    player's cards may be those: the mean over how many of them might have been turned up, a hypergeometric number.
+    The start card was uniform over the remaining startable cards. If the first player drew cards after it, any of that
+    player's cards may be those: average over the number of startable ones among them, which is hypergeometric.
     """
     held = num_startable(dealt, rules)
     left = jnp.maximum(deal.num_startable - held, 1).astype(jnp.float32)
@@ -319,7 +319,7 @@ def start_log_prob(dealt: Words, deal: Deal, rules: Rules) -> Array:
     startable = jnp.where(deal.own_startable < 0, held, deal.own_startable).astype(jnp.float32)
     size = (rules.hand_size + number).astype(jnp.float32)
     one = jnp.where(number > 0, startable / size, 0.0)
-    # The second card, after a first one that could not and one that could be turned up.
+    # The second drawn card was startable, after a first one that was not and a first one that was.
     then_one, then_two = (jnp.where(number > 1, s / jnp.maximum(size - 1, 1), 0.0) for s in (startable, startable - 1))
     odds = (1 - one) * (1 - then_one) / left
     odds += ((1 - one) * then_one + one * (1 - then_two)) / (left + 1) + one * then_two / (left + 2)
@@ -327,6 +327,6 @@ def start_log_prob(dealt: Words, deal: Deal, rules: Rules) -> Array:
 
 
 def num_startable(hands: Words, rules: Rules) -> Array:
-    """Count the cards of hands that might be turned up to start a game, if not all might: int32[...]."""
+    """Count the startable cards of hands, if not all cards are startable: int32[...]."""
     startable = bits.COLORED if rules.start_card == "non_wild" else bits.COLORED | bits.WILD_BIT
     return bits.count(map_words(lambda w: w & startable, hands)).astype(jnp.int32)

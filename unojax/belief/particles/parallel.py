@@ -1,9 +1,9 @@
-"""The interpreter of the filter's stages for a GPU: the games of a batch together, in few kernels for all their particles.
+"""The GPU interpreter of the filter's stages: all games of a batch together, in few kernels for all their particles.
 
-Games for which a stage is due are gathered, as many at a time as fill the device. They are worked on in loops of fixed length,
-and put back (`batching.Agenda`). The host asks only whether there is more to do. Most games are young and have few slots and
-records. So stages that go through the slots take most games on the first rows of the tables alone (`SHORT`), and likelihoods go
-through the records in one row of blocks (`schedule`).
+The interpreter gathers the games with a due stage, as many at a time as fill the device, works on them in loops of fixed length,
+and writes them back (`batching.Agenda`). The host only checks whether work remains. Most games are young and have few slots and
+records. Stages over slots therefore process most games on the first rows of the tables alone (`SHORT`), and likelihoods process
+the records in one row of blocks (`schedule`).
 
 `serial` gives the same particles, and weights that differ by the rounding of sums of logarithms.
 """
@@ -48,25 +48,25 @@ from unojax.observation import Observation
 from unojax.rules import Rules
 
 SHORT: Final = 64
-"""Slots that nearly all games have at most: in uniform play all but one in two hundred."""
+"""Number of slots that suffices for nearly all games: in uniform play all but one in two hundred."""
 LANES: Final = {"rejuvenation": 2**17, "long rejuvenation": 2**14, "likelihood": 2**20, "reset": 2**13, "long": 2**13}
 """Particles that a GPU works on at a time, besides those of `Stage.lanes`; "long" are the stages of games with many slots.
 
-So many that a device is full and the particles of a thousand games in uniform play are done at one go; fewer where few games need
-it.
+The numbers fill a device and process the particles of a thousand games in uniform play in one pass; they are smaller for stages
+that few games need.
 """
 BLOCK_LANES: Final = {"likelihood": 5 * 2**19, "rejuvenation": 2**19, "long rejuvenation": 2**17}
 """Blocks of records that a GPU works on at a time, times particles."""
 MOVES_AT_A_TIME: Final = 12
-"""Rejuvenation moves between two looks at which games need more."""
+"""Rejuvenation moves between two checks for games that need more."""
 _State = TypeVar("_State")
 
 
 class Work(NamedTuple):
-    """The particles of games on their way through an update.
+    """Particles of games during an update.
 
     Attributes:
-        now: the trajectories.
+        now: Trajectories.
         log_increment: float32[N] nats, log weights of the proposals so far.
         random: uint32[N] a random word for each particle.
     """
@@ -79,7 +79,7 @@ class Work(NamedTuple):
 def update_games(
     beliefs: Belief, before: Observation, action: Array, after: Observation, keys: Array, options: Options
 ) -> tuple[Belief, Info]:
-    """Update the beliefs of G games together; all arguments have a leading axis G, else as `update_game`."""
+    """Update the beliefs of G games together; all arguments have a leading axis G, otherwise as in `update_game`."""
     num_games, num_particles = beliefs.log_weights.shape
     rules, log_types = beliefs.rules, beliefs.log_types
 
@@ -122,7 +122,7 @@ def update_games(
     move = partial(
         _move_games, of=of, random=random, weighing=weighing, moves_due=moves_due, log_types=log_types, options=options
     )
-    # Zeros that are made in the kernel which makes the sizes, and not in one of their own.
+    # Make these zeros in the kernel that makes the sizes, instead of a separate one.
     state = (work.now, log_lik, jnp.minimum(weighing.ess, 0.0))
     state = do_blocks(agenda, "rejuvenation", partial(move, slots=short, begun=jnp.zeros_like(moves_due)), state)
     begun = (~long).astype(jnp.int32)
@@ -154,7 +154,7 @@ def is_long(histories: PublicHistory) -> Array:
 
 
 def due_stages(of: Transition, rules: Rules) -> dict[str, Array]:
-    """Return how often the particles of each of G games are worked on, by the name of the work: int32[G]."""
+    """Return the number of visits that the particles of each of G games need, by the name of the work: int32[G]."""
     long, due = is_long(of.new), {}
     for _, stage in stages_of(rules):
         visits = -(-jax.vmap(stage.rounds)(of).astype(jnp.int32) // stage.at_a_time)
@@ -165,7 +165,7 @@ def due_stages(of: Transition, rules: Rules) -> dict[str, Array]:
 
 
 def due_moves(weighing: Weighing, moves_due: Array, long: Array) -> dict[str, Array]:
-    """Return how often each of G games is rejuvenated, by the name of the work: int32[G].
+    """Return the number of rejuvenation visits that each of G games needs, by the name of the work: int32[G].
 
     Few games need more than the first visit, but all would wait for them.
     """
@@ -177,14 +177,14 @@ def due_moves(weighing: Weighing, moves_due: Array, long: Array) -> dict[str, Ar
 
 
 class Chunk(NamedTuple):
-    """What a GPU works on at a time: so many games, and of them as many as have so many blocks of records together (0: any)."""
+    """Unit of work of a GPU: a number of games, or as many of them as have at most a number of blocks of records (0: any)."""
 
     games: int
     blocks: int
 
 
 def chunks_for(num_games: int, num_particles: int, max_slots: int, max_records: int) -> dict[str, Chunk]:
-    """Return what a GPU works on at a time of beliefs with some capacity, by the name of the work."""
+    """Return the GPU's units of work for beliefs with some capacity, by the name of the work."""
     lanes = {stage.name: stage.lanes for stage in STAGES} | {f"long {stage.name}": LANES["long"] for stage in STAGES} | LANES
     games = {name: max(1, min(num_games, number // num_particles)) for name, number in lanes.items()}
     most = schedule.most_blocks(max_slots, max_records)
@@ -203,7 +203,7 @@ def _cut(history: PublicHistory, slots: int) -> PublicHistory:
 
 
 def _work_on(index: Array, at: Array, work: Work, *, stage: Stage, number: int, of: Transition, slots: int) -> Work:
-    """Make some rounds of a stage with the particles of some games, on the first few slots."""
+    """Run some rounds of a stage on the particles of some games, on the first few slots."""
     games, random, log_increment = take_rows((of, work.random, work.log_increment), at)
     games = games._replace(old=_cut(games.old, slots), new=_cut(games.new, slots), forbidden=games.forbidden[:, :, :slots])
 
@@ -217,7 +217,7 @@ def _work_on(index: Array, at: Array, work: Work, *, stage: Stage, number: int, 
             now, log_weight = stage.apply(PARALLEL, of, number_of_round, random_here, now)
             return now, log_increment + log_weight
 
-        # A few rounds are one kernel, and more of them a loop.
+        # A few rounds are one kernel; more need a loop.
         rounds = stage.at_a_time // step
         return control.fori_loop(0, rounds, one_round, (now, log_increment), unroll=rounds if rounds <= 4 else 1)
 
@@ -243,7 +243,7 @@ def _move_games(
 ) -> tuple[Trajectories, Array, Array]:
     """Resample the particles of some games and make the first few rejuvenation moves; or the next, after those of `begun`.
 
-    Also add up the share of particles that a move changes, on average.
+    Also sum the mean share of particles that a move changes.
     """
     tables, all_log_lik, changed = state
     now = _take(tables, at, slots)
@@ -259,9 +259,9 @@ def _move_games(
     def to_move(now: Trajectories, history: PublicHistory, of: Transition, batch: Array, moves_due: Array) -> Array:
         """Return the slots uint16[..., N] of the moves."""
         number = MOVES_AT_A_TIME * batch + jnp.arange(MOVES_AT_A_TIME)
-        # No hand has a card at a place beyond all slots, so that nothing moves in games that have had their moves.
+        # No hand has a card at an index beyond all slots, so games that have finished their moves stay unchanged.
         places = jnp.where(number < moves_due, places_to_move(of)(number), slots)
-        # Cards change places among the slots that hold one, which stay the same.
+        # Cards swap among the slots that hold one; the set of these slots stays the same.
         return jax.vmap(partial(PARALLEL.nth_live, history, now.labels))(places)
 
     now, log_lik = jax.vmap(resampled)(games.words[:, 0], log_weights, batch, (now, log_lik))

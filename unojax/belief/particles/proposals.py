@@ -1,14 +1,14 @@
 r"""Conditional proposals: carry particles through one public event, and weight them.
 
 **Trajectories.** A particle is a complete trajectory of the hidden past (`unojax.belief.particles.trajectory`). All trajectories
-that fit the observed types have the same prior probability, because draws are uniform over physical cards. The posterior is
-therefore flat over the possible trajectories, times the likelihood of the opponent's choices,
+consistent with the observed types have the same prior probability, because draws are uniform over physical cards. The posterior
+is therefore flat over the possible trajectories, times the likelihood of the opponent's choices,
 
     p(x | history)  ~  [x possible]  *  prod_t pi(a_t | H_t(x), public_t) / copies_t(x)
 
 (`unojax.belief.particles.likelihood`).
 
-**Why not bootstrap.** A public event rules trajectories out: the opponent plays a card that a particle does not hold, it could
+**Why not bootstrap.** A public event excludes trajectories: the opponent plays a card that a particle does not hold, it could
 not play although the particle could, or the observer draws a card that the particle holds. Weights of 0 or 1 lose most particles
 at every such event. Instead a conditional proposal exchanges a card of the hand for one of the deck. The particle is weighted as
 in a step of an SMC sampler (Del Moral, Doucet, Jasra 2006, eq. 12): for old and new targets p, p', forward kernel K and *any*
@@ -16,7 +16,7 @@ backward kernel L,
 
     weight(x -> x')  =  p'(x') L(x | x') / (p(x) K(x' | x)),
 
-which is unbiased for the evidence for every L with L(x | x') > 0 only where K(x' | x) > 0 and p(x) > 0. Each proposal
+which is unbiased for the evidence for every L with L(x | x') > 0 only if K(x' | x) > 0 and p(x) > 0. Each proposal
 below has one form: keep x if it already fits, else pick a slot j (with probability c_j) and a replacement (1 of m) for its
 card. The backward kernel is K reversed under a flat p. With it, the weights of a kept and of a changed particle differ only by
 the ratio of the likelihoods:
@@ -26,19 +26,19 @@ the ratio of the likelihoods:
     opponent could not play     per slot, m_good cards that fit, m_bad that do not:   weight m_good / (m_good + m_bad)
     observer draws card A       sum over slots i that could hold A, with m_i cards that could replace it there:
                                                                                weight 1 / (1 + sum_i 1 / m_i)
-    opponent draws unseen       the card is drawn from those that fit what the turn shows of it, m_fit of m in the deck:
+    opponent draws unseen       the card is drawn from those consistent with the turn's evidence, m_fit of m in the deck:
                                                                                weight m_fit / m
 
-Which copy A of the type seen is drawn at random among the n unseen copies, which multiplies the evidence by n. For a flat
+Copy A of the seen type is drawn at random among the n unseen copies, which multiplies the evidence by n. For a flat
 belief without reshuffles the weights are constant: with k cards in hand of u unseen ones, k/u for a play and 1 - k/u for a
 draw, the exact evidence.
 
 **Which exchanges are valid.** A card may replace another in a slot if it was in the deck from before the slot was filled until
-now, and its type was not ruled out since. Cards that came back by a reshuffle may enter only slots filled after the latest
-reshuffle. So no invalid trajectory can arise; the valid ones that are missed (after two reshuffles) cost only efficiency.
+now, and its type was not excluded since. Cards that came back by a reshuffle may enter only slots filled after the latest
+reshuffle. So no invalid trajectory can arise; missing some valid ones (after two reshuffles) costs only efficiency.
 
 Functions here work on all N particles at once. Their first argument is the form of the loops over slots (`rows`), their second
-random words uint32[N], other ones for each call. Weights are natural logs.
+random words uint32[N], different for each call. Weights are natural logs.
 """
 
 from __future__ import annotations
@@ -83,13 +83,13 @@ def condition_on_play(
     `history` is the one before the play is recorded.
 
     Returns:
-        The trajectories after the play, changed where they held no such card, and float32[N] log weights, -inf where that was
+        The trajectories after the play, changed if they held no such card, and float32[N] log weights, -inf if that was
         impossible. The log evidence still needs the log number of unseen copies.
     """
     label = _random_copy(rows, random, now, history, color, rank)
     holds, is_barred = contains(as_words(now.hand), label), contains(as_words(now.recycled), label)
-    # A slot with fewer alternatives is the likelier one: c_j is close to the conditional probability of each slot. Whole
-    # numbers, so that sums are exact and two of them fit in a word; the sum is below 2^16.
+    # A slot with fewer alternatives is more likely to be chosen: c_j is close to the conditional probability of each slot. Whole
+    # numbers keep sums exact and fit two sums in a word; the sum is below 2^16.
     num_allowed = bits.count(as_words(history.allowed))
     shares = jnp.where(_takes_type(history, color, rank), _SHARES // jnp.maximum(num_allowed, 1), 0).astype(jnp.uint32)
 
@@ -134,7 +134,7 @@ def condition_on_drawn_play(
     """Condition on a play of the opponent of the card that it has just drawn, which is in the slot filled last.
 
     As `condition_on_play`, but the copy is one of those that the slot and the deck hold, n of them. Then only the deck's cards
-    can have been in its place, m of them, and the weight is n / (1 + m), the evidence and no more.
+    can have been in its place, m of them, and the weight is n / (1 + m), which is the complete evidence.
     """
     slot = history.num_slots - 1
     drawn = now.labels[slot]
@@ -162,14 +162,14 @@ def open_slots(history: PublicHistory, sets: Array) -> Array:
 def condition_on_absence(
     rows: Rows, random: Array, now: Trajectories, history: PublicHistory, forbidden: Array, slots: Array, are_due: Array
 ) -> tuple[Trajectories, Array]:
-    """Condition on some slots holding none of the cards that are forbidden there.
+    """Condition on the absence of forbidden cards in some slots.
 
     Args:
-        rows, random, now: see above.
-        history: the one before the cards are forbidden.
-        forbidden: uint32[4, S].
+        rows, random, now: See above.
+        history: Public history before the cards are forbidden.
+        forbidden: uint32[4, S] forbidden cards of each slot.
         slots: int32[K] different slots; in the order of their acquisition over all calls for an event.
-        are_due: bool[K] the others stay as they are.
+        are_due: bool[K] whether to condition the slot; others stay unchanged.
 
     Returns:
         The changed trajectories, and float32[N] log weights, -inf if no card fits a slot.
@@ -177,14 +177,14 @@ def condition_on_absence(
     deck, log_weight, changed = now.deck, jnp.zeros(random.shape, jnp.float32), []
 
     def choose(slot: Array, is_due: Array, deck: Array, log_weight: Array) -> tuple[Array, Array, Array]:
-        """Return the label of a slot, the one that it gets, and the weights so far.
+        """Return the label of a slot, its new label, and the weights so far.
 
         The label is read here, before the labels change: otherwise XLA would copy the table.
         """
         row = now.labels[slot]
         counts = is_due & (row < RELEASED)
         ruled_out = as_words(rows.at(forbidden, slot))
-        # The cards that this slot could hold with all other slots as they are: its own and those in the deck.
+        # Possible cards of this slot given all other slots: its own and those in the deck.
         could_hold = insertable(rows, now, history, slot)
         free = map_words(lambda a, d, c: a & (d | c), could_hold, as_words(deck), card_words(row))
         good = map_words(lambda f, r: f & ~r, free, ruled_out)
@@ -203,7 +203,7 @@ def condition_on_absence(
         deck = jnp.where(new != row, deck ^ card_of(row) ^ card_of(new), deck)
         changed.append(new)
     labels = now.labels.at[slots].set(jnp.stack(changed), mode="drop", unique_indices=True)
-    # What came into the deck left the hand, and the other way round.
+    # Cards that entered the deck left the hand, and vice versa.
     return now._replace(hand=now.hand ^ now.deck ^ deck, deck=deck, labels=labels), log_weight
 
 
@@ -215,7 +215,7 @@ def condition_on_seen_draw(
     It goes to the observer's hand, or onto the pile unless `keeps` (bool[]).
 
     Returns:
-        The trajectories after the draw, changed where the opponent held the card, and float32[N] log weights, -inf where that was
+        The trajectories after the draw, changed if the opponent held the card, and float32[N] log weights, -inf if that was
         impossible. The log evidence still needs the log number of unseen copies of the type, less that of the cards in the deck.
     """
     label = _random_copy(rows, random, now, history, color, rank)
@@ -224,7 +224,7 @@ def condition_on_seen_draw(
     could_hold = insertable(rows, now, history, slot)
     free = map_words(lambda a, d: a & d, could_hold, as_words(now.deck))
     changes = holds & contains(could_hold, label) & (bits.any_of(free) != 0)
-    # The label of the card that takes its place, or its own.
+    # The label of the replacement, or the card's own.
     new = rows.once(history, lambda: jnp.where(changes, random_card(hash_bits(random, _NEW), free), label))
     changed = new != label
     deck = map_words(lambda d, c, n: d & ~(c | n), as_words(now.deck), card_words(label), card_words(new))
@@ -248,9 +248,9 @@ def condition_on_seen_draw(
 def draw_unseen(
     rows: Rows, random: Array, now: Trajectories, history: PublicHistory, slot: Array, could_be: Array | None = None
 ) -> tuple[Trajectories, Array]:
-    """Let the opponent draw one card from each particle's deck into a slot (int32[]), uniformly among those that it can be.
+    """Let the opponent draw one card from each particle's deck into a slot (int32[]), uniformly over the possible ones.
 
-    `could_be` (uint32[4, 1]) are the cards that fit what the turn showed of it afterwards; None for any, whose log weight is 0.
+    `could_be` (uint32[4, 1]) are the cards consistent with the rest of the turn; None: any card, with log weight 0.
     """
     deck = as_words(now.deck)
     fitting = deck if could_be is None else map_words(lambda d, c: d & c, deck, as_words(could_be))
@@ -273,7 +273,7 @@ def play_own(now: Trajectories, color: Array, rank: Array) -> Trajectories:
 
 
 def reshuffle(now: Trajectories, all_cards: Array, color: Array, rank: Array, with_top: bool = False) -> Trajectories:
-    """Put the pile back into the deck, except its top card of type (`color`, `rank`), or `with_top` (static) that too."""
+    """Put the pile back into the deck, except its top card of type (`color`, `rank`); `with_top` (static) includes it."""
     back = all_cards[:, None] & ~(now.hand | now.deck | now.own)
     if not with_top:
         words = as_words(back)
@@ -285,10 +285,10 @@ class Proposal(NamedTuple):
     """An exchange that each particle may make.
 
     Attributes:
-        exchange: the cards, and their slots.
-        out, new: uint8[N] labels of the card that leaves the slot of the hand, and of the one that comes into it.
+        exchange: Cards, and their slots.
+        out, new: uint8[N] labels of the cards that leave and enter the hand's slot.
         fits: bool[N] the exchange is valid in both directions.
-        random: uint32[N] random bits that decide.
+        random: uint32[N] random bits of the decision.
     """
 
     exchange: Exchange
@@ -301,9 +301,9 @@ class Proposal(NamedTuple):
 def propose(rows: Rows, random: Array, now: Trajectories, history: PublicHistory, slot: Array) -> Proposal:
     """Propose the exchanges of a Metropolis move (resample-move; Gilks and Berzuini 2001), in slots uint16[N].
 
-    The card of a slot changes places with a random one of the other unseen cards that the slot could hold. The proposal is
-    symmetric: the slot could hold its own card too, so that as many cards could be proposed for the way back. With `accept` it
-    leaves the posterior invariant. Nothing fits a slot beyond the filled ones.
+    The card of a slot swaps with a random one of the other unseen cards that the slot could hold. The proposal is
+    symmetric: the slot could hold its own card too, so the way back has equally many candidates. With `accept` it
+    leaves the posterior invariant. No card fits a slot beyond the filled ones.
     """
     has_slot = slot < history.num_slots.astype(slot.dtype)
     out = rows.once(history, lambda: rows.label_at(now.labels, jnp.where(has_slot, slot, 0)))
@@ -331,13 +331,13 @@ def accept(
     """Make the exchanges that are accepted, with probability min(1, likelihood ratio).
 
     Args:
-        rows, now, history: see above.
-        proposal: the exchanges.
+        rows, now, history: See above.
+        proposal: Exchanges.
         log_lik, proposed: float32[N] nats, or by type [K, N]: log likelihoods before and after them.
         log_types: float32[K] nats, prior of the opponent's types; None without types.
 
     Returns:
-        The trajectories, their log likelihood, and bool[N] which particles changed.
+        The trajectories, their log likelihood, and bool[N], whether the particle changed.
     """
     (both, slot, other), out, new, fits, random = proposal
     log_ratio = mixed(proposed, log_types) - mixed(log_lik, log_types)
@@ -354,7 +354,7 @@ def accept(
 def insertable(rows: Rows, now: Trajectories, history: PublicHistory, slot: ArrayLike) -> Words:
     """Return the cards that an exchange may put into a slot, if they are in the deck now: four uint32[N].
 
-    `slot` is one for all particles, or uint16[N] one for each; with `NO_SLOT` the answer is meaningless.
+    `slot` is one for all particles, or uint16[N] one for each; for `NO_SLOT` the result is meaningless.
     """
     slot = jnp.minimum(jnp.asarray(slot).astype(jnp.int32), history.max_slots - 1)
     # Cards that came back by a reshuffle may only enter a slot filled after the latest one.
@@ -366,7 +366,7 @@ def insertable(rows: Rows, now: Trajectories, history: PublicHistory, slot: Arra
 def _exchangeable(rows: Rows, now: Trajectories, history: PublicHistory, slot: ArrayLike, row: Array, is_barred: Array) -> Array:
     """Return whether a live slot, one or uint16[N], may exchange its label `row` for a card: bool[N].
 
-    A reshuffle keeps an older slot from doing so if it put back either of the two cards; `is_barred` says so of the new one.
+    A reshuffle that put back either card prevents this in an older slot; `is_barred` marks the new card.
     """
     slot = jnp.minimum(jnp.asarray(slot).astype(jnp.int32), history.max_slots - 1)
     is_free = rows.at(history.recent, slot) | ~(contains(as_words(now.recycled), row) | is_barred)
@@ -381,5 +381,5 @@ def _random_copy(rows: Rows, random: Array, now: Trajectories, history: PublicHi
 
 
 def _takes_type(history: PublicHistory, color: Array, rank: Array) -> Array:
-    """Return which slots could hold a type: bool[S]. It is public, and the same for all copies."""
+    """Return whether each slot could hold a type: bool[S]. It is public, and the same for all copies."""
     return open_slots(history, jnp.stack(bits.type_mask(color, rank))[:, None])

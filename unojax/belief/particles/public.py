@@ -1,9 +1,9 @@
-"""The public history of a particle belief: when the opponent acquired cards, what it could not hold, and what it chose.
+"""The public history of a particle belief: when the opponent acquired cards, what it could not hold, and its choices.
 
 The opponent's hand is a row of **slots**, one for each card it ever acquired, in the order of acquisition. A slot could hold all
 types, except those that the opponent proved later not to hold.
 
-Each choice of the opponent is a **record**. Under rules that reveal something about the hand as a whole, that is a record too
+Each choice of the opponent is a **record**. Under rules that reveal facts about the whole hand, each fact is a record too
 (`FITS`, `FAILS`, `HOLDS_COLOR`).
 """
 
@@ -21,11 +21,11 @@ from unojax.device import struct
 from unojax.observation import Observation
 
 FITS, FAILS, HOLDS_COLOR = range(cards.CHALLENGE + 1, cards.CHALLENGE + 4)
-"""Facts revealed, in place of an action: the drawn card was playable; it was not; a card of the contested colour is held."""
+"""Facts revealed, instead of an action: the drawn card was playable; it was not; a card of the contested colour is held."""
 
 
 class Record(NamedTuple):
-    """One choice of the opponent or one fact revealed, and what its options depended on. Arrays of any one shape.
+    """One choice of the opponent or one fact revealed, with the state that its options depended on. Arrays of any one shape.
 
     Attributes:
         pile: uint32[..., 4] the pile before the choice, a packed canonical set.
@@ -92,13 +92,13 @@ def decode(rows: Array) -> Record:
 
 
 class Deal(NamedTuple):
-    """What the start card tells about a deal (`Prior` "deal"); see `likelihood.start_log_prob`. int32[] each.
+    """Information in the start card about a deal (`Prior` "deal"); see `likelihood.start_log_prob`. int32[] each.
 
     Attributes:
-        num_dealt: the first so many slots are a hand whose deal shows in the start card; 0 if it does not show.
-        num_startable: cards that might be turned up, and that the observer did not hold, when the start card was.
-        num_drawn: cards that the first player drew for the start card (`start_effects="keep_turn"`), 0 to 2.
-        own_startable: cards that might be turned up in the observer's first hand if the observer drew these; else -1.
+        num_dealt: Number of first slots that form a hand whose deal affects the start card; 0 if it does not.
+        num_startable: Startable cards that the observer did not hold when the start card was turned up.
+        num_drawn: Cards that the first player drew for the start card (`start_effects="keep_turn"`), 0 to 2.
+        own_startable: Startable cards in the observer's first hand if the observer drew these; else -1.
     """
 
     num_dealt: Array
@@ -109,14 +109,14 @@ class Deal(NamedTuple):
 
 @struct.dataclass
 class PublicHistory:
-    """What is public about the opponent's cards, the same for all particles.
+    """Public facts about the opponent's cards, the same for all particles.
 
     Attributes:
         allowed: uint32[4, S] cards that each slot could hold: with any copy of a type all of its copies.
         recent: bool[S] the slot was filled after the latest reshuffle.
         num_slots: int32[] slots filled so far.
         records: uint32[T, 7] the opponent's choices and the facts revealed, encoded.
-        num_records: int32[] how many there were.
+        num_records: int32[] number of records.
         deal: int32[4] a `Deal`.
     """
 
@@ -186,7 +186,7 @@ def observed_choice(history: PublicHistory, before: Observation, action: Array) 
 
 
 def append(history: PublicHistory, record: Record, where: Array) -> PublicHistory:
-    """Append a record if `where` (bool[]); nothing beyond the capacity."""
+    """Append a record if `where` (bool[]); no effect beyond the capacity."""
     is_next = where & (jnp.arange(history.max_records) == history.num_records)
     records = jnp.where(is_next[:, None], encode(record), history.records)
     return replace(history, records=records, num_records=history.num_records + where.astype(jnp.int32))

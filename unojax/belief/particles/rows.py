@@ -1,11 +1,11 @@
 """Loops over the slots of trajectories, in two forms.
 
-On a CPU, XLA builds each array in a loop of its own and repeats in it whatever the array depends on. So decisions are squeezed
-into one array (a label, a slot, a packed sum) that is computed once, and what follows from them is cheap to repeat. Slots are
-visited one group after the other, and only those that are filled: `SERIAL`.
+On a CPU, XLA builds each array in a separate loop and recomputes the array's inputs in it. So decisions are packed
+into one array (a label, a slot, a packed sum) that is computed once, and steps that depend on it are cheap to repeat. Only filled
+slots are visited, in groups: `SERIAL`.
 
-On a GPU a loop whose length the host must ask for costs more than rows visited in vain, and many rows make one kernel. There all
-rows of the arrays are visited at once: `PARALLEL`. Rows beyond the filled ones hold no card, so they change nothing.
+On a GPU a loop with a length known only at run time costs more than visits to empty rows, and many rows make one kernel. There
+all rows of the arrays are visited at once: `PARALLEL`. Rows beyond the filled ones hold no card, so they change nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from unojax.device import control
 from unojax.device.batching import look_up, put_in_columns
 
 GROUP: Final = 4
-"""Rows that a turn of a loop takes; tables of labels have a multiple of it."""
+"""Rows per iteration of a loop; tables of labels have a multiple of it."""
 
 _LOW: Final = np.uint32(0xFFFF)
 _HIGH: Final = np.uint32(16)
@@ -43,7 +43,7 @@ def capacity_for(number: int) -> int:
 
 
 def num_groups(number: Array) -> Array:
-    """Count the groups of so many rows: int32[]."""
+    """Count the groups of a number of rows: int32[]."""
     return (number + GROUP - 1) // GROUP
 
 
@@ -62,35 +62,35 @@ class Rows(ABC):
 
     @abstractmethod
     def repeat(self, number: Array, most: int, body: Callable[[Array, _T], _T], first: _T) -> _T:
-        """Return what `body(index, carry)` makes of `first` in `number` rounds, int32[], which are at most `most` (static)."""
+        """Apply `body(index, carry)` to `first` in `number` rounds, int32[], at most `most` (static)."""
 
     @abstractmethod
     def total(self, history: PublicHistory, term: Term, zero: Array) -> Array:
-        """Add up `term(slot)` over the filled slots and some that are not."""
+        """Sum `term(slot)` over the filled slots and possibly some empty ones."""
 
     @abstractmethod
     def total_and_search(
         self, history: PublicHistory, share: Term, high: Term, zero: Array
     ) -> tuple[Array, Callable[[Array], Array]]:
-        """Add up `share(slot) + high(slot)` over the slots, uint32[N] in the low and in the high half, and search the shares.
+        """Sum `share(slot) + high(slot)` over the slots, uint32[N] in the low and in the high half, and search the shares.
 
         Return the sums, and a function of thresholds uint32[N] below the sums of the shares: it counts the slots up to which the
-        shares add up to no more.
+        shares sum to at most the threshold.
         """
 
     @abstractmethod
     def find(self, history: PublicHistory, labels: Array, label: Array) -> Array:
-        """Find the slot that holds the card with a label, which is not released: uint16[N], `NO_SLOT` if none does."""
+        """Find the slot that holds the unreleased card with a label: uint16[N], `NO_SLOT` if there is none."""
 
     @abstractmethod
     def nth_live(self, history: PublicHistory, labels: Array, place: Array) -> Array:
-        """Find the live slot before which lie `place` (int32[]) others: uint16[N], at least `num_slots` if there is none."""
+        """Find the live slot with `place` (int32[]) live slots before it: uint16[N], at least `num_slots` if there is none."""
 
     @abstractmethod
     def put(self, history: PublicHistory, labels: Array, *changes: tuple[Array, Array], few: bool = False) -> Array:
         """Return the labels after `labels[slot[n], n] = label[n]` for each (slot uint16[N], label uint8[N]).
 
-        `few` (static) tells that the table stays where it is, so that writing the changes alone is cheaper on a GPU.
+        `few` (static) means that the table stays in place, so that writing only the changes is cheaper on a GPU.
         """
 
     @abstractmethod
@@ -126,7 +126,7 @@ class _Serial(Rows):
         self, history: PublicHistory, share: Term, high: Term, zero: Array
     ) -> tuple[Array, Callable[[Array], Array]]:
         def search(threshold: Array) -> Array:
-            # Low half: the sum so far. High half: how many slots end at or below the threshold.
+            # Low half: the sum so far. High half: the number of slots that end at or below the threshold.
             def visit(slot: ArrayLike, sums: Array) -> Array:
                 sums = sums + share(slot)
                 return sums + (((sums & _LOW) <= threshold).astype(jnp.uint32) << _HIGH)
@@ -142,7 +142,7 @@ class _Serial(Rows):
         return self._fold(history, visit, jnp.full(label.shape, NO_SLOT))
 
     def nth_live(self, history: PublicHistory, labels: Array, place: Array) -> Array:
-        # High half: the live slots so far. Low half: the slots passed while there were not enough.
+        # High half: the live slots so far. Low half: the slots passed while there were too few.
         def visit(slot: ArrayLike, sums: Array) -> Array:
             sums = sums + ((labels[slot] < RELEASED).astype(jnp.uint32) << _HIGH)
             return sums + ((sums >> _HIGH) <= place.astype(jnp.uint32)).astype(jnp.uint32)

@@ -1,9 +1,9 @@
-"""All hands of the past at once: the likelihood of the opponent's choices in the form for a GPU.
+"""All past hands at once: the likelihood of the opponent's choices in the form for a GPU.
 
-`likelihood.log_likelihood` replays the choices one after the other. Here the history of a game becomes a **schedule** of steps
-that are all alike, four of them a block, and the blocks of all games stand in one row, as many as each game has. A thread takes a
+`likelihood.log_likelihood` replays the choices one after the other. Here the history of a game becomes a **schedule** of uniform
+steps, four per block, and the blocks of all games form one row, as many as each game has. A thread processes a
 block, from the hand that the particle held before it (`Past.starts`). So a few kernels suffice for any number of choices, and
-short games don't wait for long ones.
+short games do not wait for long ones.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _UNPACKED_LANES: Final = 2**17
 
 
 class Schedule(NamedTuple):
-    """The histories of C games in K blocks of B steps, all alike: at most two cards acquired, then a record or none.
+    """Histories of C games in K blocks of B uniform steps: at most two cards acquired, then at most one record.
 
     Of the slots filled before the first record, the first few (`_num_at_once`) are filled before the first step.
 
     Attributes:
-        game: int32[K] the game of each block, whose blocks follow one another.
+        game: int32[K] the game of each block; blocks of a game are consecutive.
         first, end: int32[K, B] the slot of the first card acquired, and that after the last one.
         record: int32[K, B] the number of the record.
         is_record: bool[K, B] there is one.
-        begin, number: int32[C] the first block of each game, and how many it has.
+        begin, number: int32[C] first block and number of blocks of each game.
     """
 
     game: Array
@@ -62,14 +62,14 @@ class Schedule(NamedTuple):
 
 
 class Past(NamedTuple):
-    """Hands of N particles of C games in the past.
+    """Past hands of N particles of C games.
 
     Attributes:
-        schedule: the steps, in K blocks.
-        place: int32[K] the place of each block's game among the tables of labels.
-        records: the record of each step, [K, B] each.
-        starts: uint32[K, 4, N], before each block.
-        dealt: uint32[C, 4, N], the hand as it was dealt, if the history knows of a deal.
+        schedule: Steps, in K blocks.
+        place: int32[K] index of each block's game in the tables of labels.
+        records: Record of each step, [K, B] each.
+        starts: uint32[K, 4, N], hands before each block.
+        dealt: uint32[C, 4, N], the hand as it was dealt, if the history includes a deal.
     """
 
     schedule: Schedule
@@ -85,7 +85,7 @@ def num_blocks(history: PublicHistory, rules: Rules) -> Array:
 
 
 def most_blocks(max_slots: int, max_records: int) -> int:
-    """Count the blocks that the schedule of a game can have at most."""
+    """Return the largest number of blocks in a game's schedule."""
     return -(-(max_records + (max_slots + 1) // 2) // STEPS_PER_BLOCK)
 
 
@@ -131,18 +131,18 @@ def _num_at_once(rules: Rules) -> int:
 
 
 def past_of(now: Trajectories, at: Array, histories: PublicHistory, rules: Rules, wanted: Array, length: int) -> Past:
-    """Work out the hands before all blocks of records.
+    """Compute the hands before all blocks of records.
 
     Args:
-        now: of it the labels uint8[G, S, N] and the cards played uint8[G, T, N].
-        at: int32[C] the places of the games among them.
-        histories: of the C games.
-        rules: of all games.
-        wanted: bool[C] the games that matter.
-        length: static; blocks that they have together at most.
+        now: Trajectories, with labels uint8[G, S, N] and played cards uint8[G, T, N].
+        at: int32[C] indices of the games in them.
+        histories: Histories of the C games.
+        rules: Rules of all games.
+        wanted: bool[C] games to compute.
+        length: Largest total number of their blocks; static.
     """
     schedule = schedule_of(histories, rules, wanted, length)
-    # A place beyond the end is that of a game that nobody wants.
+    # An index beyond the end belongs to a game that is not wanted.
     at = jnp.minimum(at, len(now.labels) - 1)
     place = at[schedule.game]
 
@@ -156,9 +156,9 @@ def past_of(now: Trajectories, at: Array, histories: PublicHistory, rules: Rules
         steps = map(block.step, range(STEPS_PER_BLOCK))
         return jnp.stack(reduce(_xor, (_xor(_came(now, place, step), _went(now, place, step)) for step in steps)))
 
-    # Kept from being fused into what follows, where each block would do it all again.
+    # Prevent fusion with later operations, where each block would repeat it all.
     before = _sum_before(lax.optimization_barrier(change(place, schedule.by_block())))
-    # What came and went in earlier games is there twice: it goes out.
+    # Cards that came and went in earlier games occur twice, so they cancel.
     at_first = first_slots(_num_at_once(rules), _slots_before(histories.records[:, 0]))
     of_games = before.at[schedule.begin].get(mode="clip") ^ at_first
     return Past(
@@ -171,7 +171,7 @@ def past_of(now: Trajectories, at: Array, histories: PublicHistory, rules: Rules
 
 
 def _sum_before(rows: Array) -> Array:
-    """Add up modulo two the earlier ones of rows uint32[K, 4, N], for each of them."""
+    """Sum modulo two, for each row of uint32[K, 4, N], all earlier rows."""
     number, *shape = rows.shape
     groups = jnp.pad(rows, ((0, -number % _BLOCKS_PER_GROUP), (0, 0), (0, 0))).reshape(-1, _BLOCKS_PER_GROUP, *shape)
 
@@ -221,7 +221,7 @@ def log_likelihoods(
     if is_packed(opponent):
         totals = jax.vmap(of_block)(*blocks)
     else:
-        # A model that is not packed unpacks the hands: a few blocks at a time, for the sake of memory.
+        # A model that is not packed unpacks the hands, so process a few blocks at a time to save memory.
         some = max(1, _UNPACKED_LANES // past.starts.shape[-1])
         totals = lax.map(lambda block: of_block(*block), blocks, batch_size=some)
     deals = Deal(*histories.deal.T)
@@ -233,7 +233,7 @@ def log_likelihoods(
 
 
 def _sum_of_games(rows: Array, schedule: Schedule, most: int) -> Array:
-    """Add up rows float32[K, N] of blocks for each game, which has `most` (static) at most: float32[C, N]."""
+    """Sum rows float32[K, N] of blocks for each game, which has `most` (static) at most: float32[C, N]."""
     index = jnp.arange(min(most, len(rows)))
     own = rows.at[schedule.begin[:, None] + index[None]].get(mode="clip")
     return jnp.where((index[None] < schedule.number[:, None])[..., None], own, 0.0).sum(1)
@@ -256,20 +256,20 @@ def _applied(exchange: Exchange, hand: Array, num_slots: Array) -> Array:
 
 
 def _row(table: Array, place: Array, index: Array) -> Array:
-    """Take a row of a game's table; the last one for an index beyond it."""
+    """Return a row of a game's table; the last one for an index beyond it."""
     number = table.shape[1]
     return table.reshape(-1, table.shape[2]).at[place * number + jnp.minimum(index, number - 1)].get(mode="promise_in_bounds")
 
 
 def _came(now: Trajectories, place: Array, step: Schedule) -> Words:
-    """Collect the cards that are acquired in a step."""
+    """Return the cards that are acquired in a step."""
     rows = (_row(now.labels, place, step.first + i) & ~RELEASED for i in range(2))
     first, second = (_card_where(row, step.first + i < step.end) for i, row in enumerate(rows))
     return _xor(first, second)
 
 
 def _went(now: Trajectories, place: Array, step: Schedule) -> Words:
-    """Collect the card that is played in a step."""
+    """Return the card that is played in a step."""
     return _card_where(_row(now.played, place, step.record), step.is_record)
 
 

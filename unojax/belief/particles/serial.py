@@ -1,6 +1,6 @@
-"""The interpreter of the filter's stages for a CPU: one game at a time, with branches and loops as that game needs them.
+"""The CPU interpreter of the filter's stages: one game at a time, with that game's branches and loop lengths.
 
-The particles of one game are enough to keep a CPU's vector units busy, and stay in its cache. `parallel`
+The particles of one game suffice to keep a CPU's vector units busy, and fit in its cache. `parallel`
 gives the same particles.
 """
 
@@ -45,7 +45,7 @@ from unojax.observation import Observation
 def update_game(
     belief: Belief, before: Observation, action: Array, after: Observation, key: Array, *, options: Options
 ) -> tuple[Belief, Info]:
-    """Update the belief of one game; `key` uint32[2], else as `belief_update`."""
+    """Update the belief of one game; `key` uint32[2], other arguments as in `belief_update`."""
     words, rules, num_particles = (key[0], key[1]), belief.rules, belief.num_particles
     of = compiled_apart(read_transition)(belief, before, action, after, words)
     random = threefry_words(words, num_particles)[0]
@@ -81,7 +81,7 @@ def update_game(
 def _run(
     stage: Stage, number: int, of: Transition, random: Array, now: Trajectories, log_increment: Array
 ) -> tuple[Trajectories, Array]:
-    """Run the rounds of a stage that are due; only what it writes is carried along."""
+    """Run the due rounds of a stage; carry only the fields that it writes."""
 
     def one_round(index: Array, carry: tuple[tuple[Array, ...], Array]) -> tuple[tuple[Array, ...], Array]:
         written, log_increment = carry
@@ -105,10 +105,10 @@ def _rejuvenate(
     likelihood: Callable[..., Array],
     num_moves: int,
 ) -> tuple[Trajectories, Array, Array]:
-    """Resample if due, then make the rejuvenation moves; return the share of particles that a move changed, too."""
+    """Resample if due, make the rejuvenation moves, and return the share of particles that a move changed, too."""
     history, num_particles = of.new, len(random)
 
-    # In a branch: XLA would take it out of the loop below, and so do it for each game.
+    # In a branch: XLA would otherwise hoist it out of the loop below and run it for each game.
     ancestors = control.cond(
         weighing.resampled,
         lambda: resample.systematic(uniform_of(of.words[0]), weighing.log_weights),

@@ -1,8 +1,8 @@
 """The events of the particle filter, each written once.
 
-A transition is one public action of one player. `read_transition` works out all that is public about it. What it does to the
-particles is a sequence of **stages** (`STAGES`): each says for which transitions it is due, in how many rounds, and what a round
-does to the particles of one game. Two interpreters run them: `serial` one game after the other, `parallel` a batch
+A transition is one public action of one player. `read_transition` computes all its public facts. Its effect on the
+particles is a sequence of **stages** (`STAGES`): each defines the transitions for which it is due, its number of rounds, and the
+effect of a round on the particles of one game. Two interpreters run them: `serial` one game after the other, `parallel` a batch
 together.
 """
 
@@ -32,25 +32,25 @@ from unojax.rules import Rules
 
 
 class Transition(NamedTuple):
-    """A transition as the observer saw it, and what follows for all particles alike.
+    """A transition as the observer saw it, and its consequences that all particles share.
 
     Attributes:
-        before: the observer's observation before it.
-        inconsistent: bool[] the observations belong not together, to the action or to the belief; nothing moved.
+        before: The observer's observation before it.
+        inconsistent: bool[] the observations contradict each other, the action or the belief; nothing moved.
         moved: bool[] something happened.
         changes_likelihood: bool[] cards of past hands may have changed, or there is one more record.
         color, rank: uint32[] of a play.
         plays, plays_drawn, observer_plays: bool[] the opponent played a card of its hand; the card just drawn; the observer did.
         reshuffles: bool[] the pile went back into the deck.
-        forbidden: uint32[4, S] cards that each slot held none of, before anything was drawn.
+        forbidden: uint32[4, S] cards that each slot cannot have held, before any draw.
         open_slots: int32[S] the slots that could hold such a card, in order; then S.
-        num_open: int32[] how many.
+        num_open: int32[] number of these slots.
         seen: int32[54] running totals, by type, of the cards whose draw the observer saw.
-        num_seen: int32[] how many.
-        observer_keeps: bool[] they are in the observer's hand, and not on the pile.
+        num_seen: int32[] number of these cards.
+        observer_keeps: bool[] they are in the observer's hand, not on the pile.
         num_unseen: int32[] cards that the opponent drew unseen.
-        could_be: uint32[4, 1] what such a card could be.
-        old, new: the public history before and after.
+        could_be: uint32[4, 1] possible cards of such a draw.
+        old, new: Public history before and after.
         log_constant: float32[] nats, a factor of the evidence that all particles share.
         words: uint32[2] random words of the game, for resampling and for the first card to rejuvenate.
     """
@@ -84,16 +84,16 @@ class Stage:
     """An event of the filter.
 
     Attributes:
-        name: of the event.
-        rounds: the rounds that are due of a transition, int32[] or bool[].
-        apply: one round, `apply(rows, transition, index, random, now) -> (now, float32[N] log weights)`. A round beyond those due
-            changes nothing. `random` are words uint32[N] of its own.
-        writes: fields of `Trajectories` that change.
-        lanes: particles that a GPU works on at a time: as many as fill it, and fewer for what few games need.
-        at_a_time: rounds that a GPU makes between two looks at which games need more.
-        rules: whether such an event can happen under some rules.
-        by_slot: a round is for one slot, so that several rounds make one for several slots (`Rows.at_a_time`).
-        visits_slots: it goes through all slots, so that games with few are worked on apart.
+        name: Name of the event.
+        rounds: Number of due rounds of a transition, int32[] or bool[].
+        apply: One round, `apply(rows, transition, index, random, now) -> (now, float32[N] log weights)`. A round beyond those due
+            changes nothing. `random` are the stage's own words uint32[N].
+        writes: Fields of `Trajectories` that change.
+        lanes: Particles that a GPU works on at a time: as many as fill it, and fewer for stages that few games need.
+        at_a_time: Rounds that a GPU makes between two checks for games that need more.
+        rules: Whether the event is possible under given rules.
+        by_slot: A round is for one slot, so that several rounds combine into one for several slots (`Rows.at_a_time`).
+        visits_slots: The stage visits all slots, so that games with few slots are processed separately.
     """
 
     name: str
@@ -107,7 +107,7 @@ class Stage:
     visits_slots: bool = False
 
     def stream(self, index: Array) -> Array:
-        """Return the number of the random words of a round. What is done slot by slot draws other bits for each slot itself."""
+        """Return the number of a round's random words. Work by slot draws further bits for each slot itself."""
         return jnp.zeros_like(index) if self.by_slot else index
 
 
@@ -126,7 +126,7 @@ def _rule_out(rows: Rows, of: Transition, index: Array, random: Array, now: Traj
 
 
 def _move_public_cards(rows: Rows, of: Transition, index: Array, random: Array, now: Trajectories) -> tuple[Trajectories, float]:
-    """Take the card that the observer plays out of its hand, or put the pile back into the deck."""
+    """Remove the card that the observer plays from its hand, or put the pile back into the deck."""
     before, rules = of.before, of.before.rules
     full = jnp.stack(bits.all_cards(rules.deck))
     color, rank = before.color.astype(jnp.uint32), before.top_rank.astype(jnp.uint32)
@@ -140,7 +140,7 @@ def _move_public_cards(rows: Rows, of: Transition, index: Array, random: Array, 
 def _draw_seen(rows: Rows, of: Transition, index: Array, random: Array, now: Trajectories) -> tuple[Trajectories, Array]:
     # The card at place i is of the first type whose running total exceeds i.
     card_type = jnp.argmax(of.seen > index)
-    # A wild has no colour; the one that stands for it is ignored.
+    # A wild has no colour; its stand-in is ignored.
     color = jnp.maximum(jnp.asarray(cards.COLOR_OF_TYPE)[card_type], 0).astype(jnp.uint32)
     rank = jnp.asarray(cards.RANK_OF_TYPE)[card_type].astype(jnp.uint32)
     return proposals.condition_on_seen_draw(rows, random, now, of.new, color, rank, of.observer_keeps)
@@ -184,17 +184,17 @@ STAGES: Final = (
 
 
 def stages_of(rules: Rules) -> list[tuple[int, Stage]]:
-    """Return the stages that can be due under some rules, with their numbers."""
+    """Return the stages that can be due under given rules, with their numbers."""
     return [(number, stage) for number, stage in enumerate(STAGES) if stage.rules(rules)]
 
 
 def read_transition(
     belief: Belief, before: Observation, action: Array, after: Observation, key: tuple[Array, Array]
 ) -> Transition:
-    """Read off the observations around a transition what happened, and what follows for all particles alike; for one game."""
+    """Infer the public facts of a transition from its observations, and the consequences for all particles; for one game."""
     rules, old = before.rules, belief.public
     inconsistent = ~(reading.is_consistent(before, action, after) & (belief.seen == reading.fingerprint(before)))
-    # Nothing moves in a finished game, nor by an action that the rules refuse.
+    # Nothing moves in a finished game, or if the rules reject the action.
     action = reading.infer_action(before, after)
     moved = ~inconsistent & (action >= 0)
     theirs = reading.opponent_moved(before)
@@ -203,19 +203,19 @@ def read_transition(
     their_draw = is_draw & theirs
     has_drawn = before.has_drawn if rules.play_drawn == "may" else jnp.bool_(False)
 
-    # What the opponent chose is recorded before it changes the hand.
+    # Record the opponent's choice before it changes the hand.
     new, record = old, public.observed_choice(old, before, action)
     is_choice = (plays | is_challenge) & theirs
     if not rules.has_plain_steps:
         is_choice |= their_draw & _is_evidence(before, after)
     new = public.append(new, record, is_choice)
 
-    # What the opponent proved holds before it draws.
+    # Facts that the opponent proved apply before its draw.
     ruled_out = jnp.where(moved, _cards_of(reading.types_ruled_out(before, action, after)), np.uint32(0))
     forbidden = jnp.broadcast_to(ruled_out, old.allowed.shape)
     drawn_again = jnp.bool_(False)
     if rules.play_drawn == "may" and rules.draw_until_playable:
-        # Whoever could play the card just drawn passes, and whoever could not draws again.
+        # A player passes if it could play the card just drawn, and draws again if it could not.
         drawn_again = their_draw & has_drawn
         draws_on = _draws_on(before, after)
         is_last = jnp.arange(old.max_slots) == old.num_slots - 1
@@ -290,7 +290,7 @@ def most_records_per_step(rules: Rules) -> int:
 
 
 def _is_evidence(before: Observation, after: Observation) -> Array:
-    """Return whether an opponent that draws or passes chose to, as far as `types_ruled_out` does not say all of it: bool[]."""
+    """Return whether a draw or pass of the opponent was a choice, beyond the evidence of `types_ruled_out`: bool[]."""
     rules, never = before.rules, jnp.bool_(False)
     is_free = before.penalty == 0
     at_will = is_free & ~before.has_drawn if rules.may_draw else never
@@ -305,12 +305,12 @@ def _is_evidence(before: Observation, after: Observation) -> Array:
 
 
 def _draws_on(before: Observation, after: Observation) -> Array:
-    """Return whether action 60 was a draw and not a pass: bool[]."""
+    """Return whether action 60 was a draw (or else a pass): bool[]."""
     return (after.opponent_count > before.opponent_count) | after.terminated
 
 
 def _misfits(before: Observation, fits: Array) -> Array:
-    """Return the cards that a card just drawn is none of, if it could be played (`fits`, bool[]) or could not: uint32[4, 1]."""
+    """Return the cards excluded for a card just drawn, if it could be played (`fits`, bool[]) or could not: uint32[4, 1]."""
     playable = _cards_of(reading.playable_types(before.color, before.top_rank))
     unplayable = bits.ALL_SLOTS & ~playable
     if before.rules.draw_four_depends_on_hand:
@@ -320,13 +320,13 @@ def _misfits(before: Observation, fits: Array) -> Array:
 
 
 def _keeps_any_card(rules: Rules) -> bool:
-    """Return whether a card that is drawn and kept shows nothing of itself at once."""
-    # The turn continues in any case, or in none.
+    """Return whether a drawn and kept card reveals nothing about itself at once."""
+    # The turn continues for every card, or for no card.
     return rules.play_drawn != "auto" and (rules.play_drawn == "may") == rules.draw_until_playable
 
 
 def _shown_of_drawn_card(before: Observation, after: Observation) -> tuple[Array, Array | None]:
-    """Return what a card drawn unseen can be by what the turn shows of it, uint32[4, 1], and the fact about the hand if any."""
+    """Return the possible cards of an unseen draw, given the turn's continuation, uint32[4, 1], and any fact about the hand."""
     rules = before.rules
     if _keeps_any_card(rules):
         return jnp.full((cards.NUM_COLORS, 1), bits.ALL_SLOTS), None
@@ -357,7 +357,7 @@ def _log_seen_draw(before: Observation, after: Observation, drawn: Array, deck_c
     log_prob = gammaln(number.astype(jnp.float32) + 1.0) - jnp.where(index < number, jnp.log(left), 0.0).sum()
     log_prob += log_binomial(reading.unseen_at_draw(before, after), drawn).sum()
     if before.rules.play_drawn == "auto":
-        # The colour of a wild that is laid is one of four.
+        # The colour of a wild that is laid is uniform over four.
         log_prob -= jnp.where(laid >= cards.WILD_TYPE, math.log(cards.NUM_COLORS), 0.0)
     return log_prob
 

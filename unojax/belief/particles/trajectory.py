@@ -1,11 +1,11 @@
-"""Trajectories: what a particle is made of.
+"""Trajectories, the contents of particles.
 
 A particle is a complete trajectory of the hidden past in physical cards (slots 0..107 of the canonical layout, here *labels*):
-which label each slot of the opponent's hand got when it was filled, which of them it played, and which ones the observer drew.
-Equal cards look the same, so labels are never seen, only their types.
+the label of each filled slot of the opponent's hand, the played ones, and those that the observer drew.
+Equal cards look the same, so players see types but never labels.
 
-Sets of N particles are stored as arrays uint32[4, N], whose rows are the words of `unojax.bits`: one kernel changes a set. What
-looks at several words of a set works on these apart (`as_words`), since XLA on a CPU would compute a row of an array again for
+Sets of N particles are stored as arrays uint32[4, N], whose rows are the words of `unojax.bits`, so one kernel changes a set.
+Code that needs several words of a set splits it (`as_words`), because XLA on a CPU would recompute a row of an array for
 each use. All functions work on N particles at once.
 """
 
@@ -24,9 +24,9 @@ from unojax.device.random_bits import hash_bits
 from unojax.device.tracing import traced_once
 
 RELEASED: Final = np.uint8(0x80)
-"""Set in the label of a slot whose card has been played. Alone, it is the label of no card."""
+"""Flag in the label of a slot whose card has been played. Alone, it is the label of no card."""
 NO_SLOT: Final = np.uint16(0xFFFF)
-"""Beyond every slot."""
+"""An index beyond every slot."""
 
 
 class Trajectories(NamedTuple):
@@ -36,9 +36,9 @@ class Trajectories(NamedTuple):
         hand: uint32[4, N] the opponent's cards.
         deck: uint32[4, N] the cards left to draw.
         own: uint32[4, N] the observer's cards.
-        recycled: uint32[4, N] cards that a reshuffle has ever put back.
+        recycled: uint32[4, N] cards that any reshuffle has put back.
         labels: uint8[S, N] the card of each slot, with `RELEASED` set once it was played.
-        played: uint8[T, N] the card that each recorded choice of the opponent played, `RELEASED` for none.
+        played: uint8[T, N] the card that each recorded choice of the opponent played; `RELEASED` if it played no card.
     """
 
     hand: Array
@@ -78,7 +78,7 @@ def contains(words: Words, label: Array) -> Array:
 
 
 def random_of_round(random: Array, number: int, index: ArrayLike) -> Array:
-    """Return the random words of a round of a stage, uint32[N], from those of the update; `number` (static) is the stage's."""
+    """Derive the random words of a stage's round, uint32[N], from those of the update; `number` (static) is the stage's."""
     return hash_bits(random, np.uint32(number << 16) + jnp.asarray(index).astype(jnp.uint32))
 
 

@@ -1,4 +1,4 @@
-"""Weights after a transition, and what follows from them: the parts of an update that both interpreters share."""
+"""Weights after a transition and the decisions that depend on them, shared by both interpreters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from unojax.belief.particles.stages import STAGES, Transition, most_records_per_
 from unojax.observation import Observation
 
 MOST_ROUNDS: Final = 4.0
-"""At most so many times more rejuvenation moves are made when the effective sample size was very low."""
+"""Largest factor on the number of rejuvenation moves, applied if the effective sample size was very low."""
 REJUVENATION, REINITIALISATION = len(STAGES), len(STAGES) + 1
 """Numbers of these stages; see `random_of_round`."""
 
@@ -35,7 +35,7 @@ class Options(NamedTuple):
 
 
 class Weighing(NamedTuple):
-    """Weights after a transition, and what follows from them; `Info` says what the fields are."""
+    """Weights after a transition and decisions based on them; `Info` defines the fields."""
 
     log_weights: Array
     ess: Array
@@ -46,24 +46,24 @@ class Weighing(NamedTuple):
 
 
 def weigh(belief: Belief, of: Transition, log_increment: Array, log_lik: Array, options: Options) -> Weighing:
-    """Weigh the particles of a belief that is as it was before the transition.
+    """Weigh the particles of a belief, still in its state before the transition.
 
     `log_increment` float32[N] are the log weights of the proposals, `log_lik` float32[N] or [K, N] the new likelihoods.
     """
     before, new = belief.target_weights, of.new
     dead = jnp.isneginf(before) | jnp.isneginf(log_increment)
     joint = before + log_increment + mixed(log_lik, belief.log_types) - mixed(belief.log_likelihood, belief.log_types)
-    # What is no finite likelihood of an opponent model counts as impossible.
+    # A likelihood that is not finite counts as impossible.
     joint = jnp.where(dead | ~(joint < jnp.inf), -jnp.inf, joint)
     log_weights, log_sum = resample.normalize(joint)
     ess = resample.effective_sample_size(log_weights)
     depleted = jnp.isneginf(log_sum + of.log_constant) & ~of.inconsistent
-    # Reinitialised while the last record and the card looked at still fit, so that this update's evidence is right.
+    # Reinitialise if the next record or slot may not fit: this one still does, so this update's evidence is right.
     outgrown = new.num_slots > new.max_slots - belief.rules.tells_of_hands
     outgrown |= new.num_records > new.max_records - most_records_per_step(belief.rules)
     restarted = depleted | (outgrown & ~of.inconsistent)
     log_weights = jnp.where(of.inconsistent, before, log_weights)
-    # A particle of weight zero may hold an impossible hand; it is not carried over.
+    # A particle of weight zero may hold an impossible hand, so it must not survive.
     is_due = (ess < options.ess_threshold * belief.num_particles) | jnp.isneginf(log_weights).any()
     return Weighing(
         log_weights=log_weights,
@@ -76,7 +76,7 @@ def weigh(belief: Belief, of: Transition, log_increment: Array, log_lik: Array, 
 
 
 def without_impossible(belief: Belief, updated: Belief, weighing: Weighing, log_strict: Array) -> tuple[Belief, Weighing]:
-    """Return what a belief reports after its update, and the evidence, without impossible trajectories."""
+    """Return the reported belief and evidence after an update, without impossible trajectories."""
     reported = report(updated, log_strict)
     assert reported.target is not None and belief.target is not None
     depleted = jnp.isneginf(reported.target.log_possible)
@@ -89,9 +89,10 @@ def without_impossible(belief: Belief, updated: Belief, weighing: Weighing, log_
 
 
 def known_types(belief: Belief, weighing: Weighing, log_lik: Array) -> Array:
-    """Return what is known of the opponent's type when a belief is reinitialised: float32[K] nats.
+    """Return the prior over the opponent's type for a reinitialised belief: float32[K] nats.
 
-    By the particles after the transition, whose likelihoods are `log_lik`; by those before it if none explains the transition.
+    It is the posterior after the transition, with likelihoods `log_lik`, or that before it if no particle explains the
+    transition.
     """
     assert belief.log_types is not None
     after = log_joint(weighing.log_weights, log_lik, belief.log_types)
@@ -100,7 +101,7 @@ def known_types(belief: Belief, weighing: Weighing, log_lik: Array) -> Array:
 
 
 def reinitialised(rows: Rows, belief: Belief, after: Observation, random: Array) -> Belief:
-    """Return a belief that begins at an observation, whose particles are all alike; `random` are words of the update."""
+    """Return a belief that begins at an observation, with equally weighted particles; `random` are words of the update."""
     now, history = draw_start(rows, random, REINITIALISATION, after, belief.public)
     log_lik, log_weights = jnp.zeros_like(belief.log_likelihood), resample.uniform_log_weights(belief.num_particles)
     target = None if belief.target is None else start_target(log_weights, log_lik, belief.log_types)
@@ -110,20 +111,20 @@ def reinitialised(rows: Rows, belief: Belief, after: Observation, random: Array)
 
 
 def reached(of: Transition, belief: Belief, after: Observation) -> Array:
-    """Return the fingerprint of the observation that a belief has reached."""
+    """Return the fingerprint of a belief's latest observation."""
     return jnp.where(of.inconsistent, belief.seen, reading.fingerprint(after))
 
 
 def num_moves_due(weighing: Weighing, num_particles: int, num_moves: int) -> Array:
-    """Return the number of rejuvenation moves: int32[]. The fewer ancestors, the more there is to renew."""
+    """Return the number of rejuvenation moves: int32[]. Fewer ancestors need more moves."""
     loss = jnp.clip(0.5 * num_particles / jnp.maximum(weighing.ess, 1.0), 1.0, MOST_ROUNDS)
     return jnp.where(weighing.resampled, jnp.round(num_moves * loss).astype(jnp.int32), 0)
 
 
 def places_to_move(of: Transition) -> Callable[[Array], Array]:
-    """Return the place of the card that a move renews among the live slots, in the order of acquisition.
+    """Return the position, among the live slots in the order of acquisition, of the card that a move renews.
 
-    Moves that take one place after the other renew a hand faster than moves at random places.
+    Moves in sequence renew a hand faster than moves at random positions.
     """
     before = of.before
     live = before.opponent_count.astype(jnp.int32) + of.num_unseen - (of.plays | of.plays_drawn).astype(jnp.int32)
@@ -133,7 +134,7 @@ def places_to_move(of: Transition) -> Callable[[Array], Array]:
 
 
 def uniform_of(word: Array) -> Array:
-    """Return a number uniform in [0, 1) from a random word: float32[]."""
+    """Return a uniform number in [0, 1) from a random word: float32[]."""
     return (word >> np.uint32(8)).astype(jnp.float32) * np.float32(2.0**-24)
 
 
