@@ -11,11 +11,13 @@ by stepping with the cards that it would take, so the rules are not implemented 
 `unojax.belief.predictive` has the same functions of a belief.
 
 The Markov state is the owner of each card, top rank, colour, player to move, pending penalty, a card just drawn, the colour
-before a Wild+4 that may be challenged, and the result of a finished game; `step_count` belongs to it only under
-`Rules.max_steps`. The remaining fields of `State` (`rewards`, `error`, `last_action`, else `step_count`) record the past, and
-`transition_log_prob` ignores them. `transition_log_prob`, `observation_log_prob` and `reward` are pure and total, take unbatched
-states, and work under `jit` and `vmap`. The number of next states depends on the cards, so the functions that list them run on
-the host, in NumPy float64, with the engine's steps on the device.
+before a Wild+4 that may be challenged, and the result of a finished game. `step_count` belongs to it only under
+`Rules.max_steps`. `transition_log_prob` ignores the remaining fields of `State` (`rewards`, `error`, `last_action`, else
+`step_count`), which record the past.
+
+`transition_log_prob`, `observation_log_prob` and `reward` are pure and total, take unbatched states, and work under `jit` and
+`vmap`. The functions that list next states run on the host, in NumPy float64, because the number of states varies; the engine's
+steps run on the device.
 """
 
 from __future__ import annotations

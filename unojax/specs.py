@@ -176,7 +176,7 @@ def parse_policy(spec: str) -> Policy:
     """Look up a policy by its name, or in a user's file.
 
     Raises:
-        ValueError: If there is none, or it is an agent, which has memory.
+        ValueError: If there is no such policy, or it is an agent, which has memory.
     """
     from unojax.policies import get_policy
 

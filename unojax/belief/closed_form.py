@@ -52,7 +52,7 @@ def _log_hypergeometric(j: Array | np.ndarray, marked: Array, total: Array, pick
 
 
 def prob_holds_card(observation: Observation) -> Array:
-    """Compute the probability that the opponent holds one given physical unseen card, |H| / |U|: float32[]; 0 for none."""
+    """Compute the probability that the opponent holds one given physical unseen card, |H| / |U|: float32[]; 0 if |U| is 0."""
     num_unseen = observation.unseen.sum(-1)
     return observation.opponent_count.astype(jnp.float32) / jnp.maximum(num_unseen, 1).astype(jnp.float32)
 

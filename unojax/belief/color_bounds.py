@@ -1,15 +1,14 @@
 """Colour-count bounds: the largest number of the opponent's cards of each colour, since it last could not play one.
 
-A player forced to draw holds no card of the active colour and no wild card. Later, it can hold only those that it has drawn
-since. The belief keeps a bound of that number for each of the four colours and for the wild cards. A bound grows with every card
-drawn, falls to zero when the player cannot play, and falls when a card of the colour is played. Every bound is certain, and is
-`UNKNOWN` until the player reveals something. The five bounds of a player share one word, so this is the cheapest belief along a
-game.
+A player forced to draw holds no card of the active colour and no wild card. Later, it can hold only those drawn since. The belief
+keeps a bound of that number for each of the four colours and for the wild cards. A bound grows with every card drawn, falls to
+zero when the player cannot play, and falls when a card of the colour is played. Every bound is certain, and is `UNKNOWN` until
+the player reveals something. The five bounds of a player share one word, so this is the cheapest belief along a game.
 
 A forced draw also shows that the hand held no card of the top card's rank; the bounds omit that evidence.
 
-The belief is uniform over hands of unseen cards within the bounds. Of U_k unseen cards of kind k, with a bound B_k,
-a hand of n holds a_k with weight C(U_k, a_k) if a_k <= B_k, and the a_k add up to n; within a kind, the cards are uniform.
+The belief is uniform over hands of unseen cards within the bounds. If U_k cards of kind k are unseen and B_k is its bound, a hand
+of n cards, a_k of each kind, has weight prod_k C(U_k, a_k) if all a_k <= B_k. Within a kind, the cards are uniform.
 """
 
 from __future__ import annotations

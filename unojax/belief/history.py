@@ -1,8 +1,7 @@
-"""Infer what happened in one transition from the observations before and after it.
+"""Infer the events of one transition from the observations before and after it.
 
-A transition is one action of one player, with the whole draw if it was a draw. The functions use only public facts and the
-observer's own hand, not `last_action`, so they also support positions set up by hand. All are pure, unbatched, and jit- and
-vmap-able.
+A transition is one action of one player, including the whole draw. The functions use only public facts and the observer's own
+hand, not `last_action`, so they also support positions set up by hand. All are pure, unbatched, and jit- and vmap-able.
 """
 
 from __future__ import annotations
@@ -51,10 +50,12 @@ def opponent_moved(before: Observation) -> Array:
 def infer_action(before: Observation, after: Observation) -> Array:
     """Infer the public action between two observations: int32[].
 
-    A smaller hand of the mover shows a play, since the top card may look the same after it (a second red 5 on a red 5). A larger
-    hand, a pile that grows although no hand does (the drawn card was laid), or a game that ends with equal hands (an impossible
-    draw) shows a draw. A turn that no longer continues shows a pass, and a Wild+4 that is no longer contested a challenge. If
-    none of this happened (the game was over, or the action illegal), the result is `game.NO_ACTION`, -1.
+    * Play: the mover's hand shrinks. The top card may look the same after it (a second red 5 on a red 5).
+    * Draw: a hand grows, the pile grows although no hand changes (the drawn card was laid), or the game ends with unchanged hands
+      (an impossible draw).
+    * Pass: the turn no longer continues. Challenge: the Wild+4 is no longer contested.
+
+    Otherwise (the game was over, or the action illegal) the result is `game.NO_ACTION`, -1.
     """
     change = jnp.where(opponent_moved(before), after.opponent_count - before.opponent_count, after.hand_count - before.hand_count)
     play = after.color.astype(jnp.int32) * cards.NUM_RANKS + after.top_rank.astype(jnp.int32)
@@ -318,12 +319,12 @@ def unseen_at_draw(before: Observation, after: Observation) -> Array:
 
 
 def opponent_drew(before: Observation, after: Observation) -> Array:
-    """Count the cards that the opponent drew: int32[], 0 if it drew none."""
+    """Count the cards that the opponent drew: int32[], possibly 0."""
     return jnp.maximum(after.opponent_count.astype(jnp.int32) - before.opponent_count.astype(jnp.int32), 0)
 
 
 def observer_drew(before: Observation, after: Observation) -> Array:
-    """Count the cards that the observer drew, by type: int8[54], zeros if it drew none."""
+    """Count the cards that the observer drew, by type: int8[54], possibly zeros."""
     return jnp.maximum(cards.counts(after.hand) - cards.counts(before.hand), 0)
 
 

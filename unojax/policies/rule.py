@@ -23,8 +23,8 @@ Preference = Callable[[View, Words], Words]
 class RulePolicy(PackedPolicy):
     """The legal plays that survive a list of preferences, applied in order.
 
-    `name` is the policy's on the command line, `summary` says in a few words what it does. Except with `draws_at_will`, a policy
-    plays if it can, and neither draws nor passes of its own will, nor challenges.
+    `name` is the policy's name on the command line, `summary` a short description. Except with `draws_at_will`, a policy
+    plays if it can, and never draws or passes voluntarily, nor challenges.
     """
 
     name: str

@@ -60,11 +60,14 @@ _OF_NEXT: Final = (
     *("moving again: wild cards left", "nothing left that fits", "moving again: nothing left that fits"),
 )
 WEIGHT_NAMES: Final = tuple(f"{kind}, {when}" for when in _WHEN for kind in _KINDS) + _OF_COLOR + _OF_NEXT
-"""Factors of the weights of a linear policy. First the kind of card played: always, and additionally when the opponent has
-few cards. Then the colour declared: its cards in hand before the play (all, and action cards alone), whether it is the active
-colour already, the opponent's mean number of its cards if uniform over unseen cards, and exp(-that), roughly the probability
-of zero. Last the cards left in hand that could be played on the new top card, by rank, as wild cards, or in any way. Some count
-again for plays after which the player moves again, or for wild cards.
+"""Factors of the weights of a linear policy:
+
+* the kind of card played: always, and additionally when the opponent has few cards;
+* the colour declared: its cards in hand before the play (all, and action cards alone), whether it is active already, the
+  opponent's mean number of its cards if uniform over unseen cards, and exp(-that), roughly the probability of zero;
+* the cards left in hand that could be played on the new top card, by rank, as wild cards, or in any way.
+
+Some count again for plays after which the player moves again, or for wild cards.
 """
 
 

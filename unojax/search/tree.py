@@ -2,25 +2,25 @@
 
 The tree of one decision has a node for each later history of the searching player: both players' plays, its own drawn cards, and
 the opponent's draws without their cards. Simulations whose sampled hands and draws lead to the same history share its
-node; the samples that pass through a node are its particle set, distributed as the belief after that history (POMCP; Silver and
+node. The samples that pass through a node are its particle set, distributed as the belief after that history (POMCP; Silver and
 Veness 2010). At a node the player takes the option with the highest score:
 
     puct    Q(a) + c P(a) sqrt(1 + N) / (1 + N(a))
     ucb1    Q(a) + c sqrt(ln N / N(a)), after each option once, the rollout policy's play first
 
-(PUCT as in Silver et al. 2017; UCB1 as in Auer, Cesa-Bianchi and Fischer 2002, and in POMCP.) N counts visits, Q is the sum of
-the returns so far over the visits, and P a prior that favours the rollout policy's play. A simulation adds at most one node and
+(PUCT as in Silver et al. 2017; UCB1 as in Auer, Cesa-Bianchi and Fischer 2002, and in POMCP.) N counts visits, and Q is the sum
+of the returns so far over the visits. The prior P favours the rollout policy's play. A simulation adds at most one node and
 continues with the rollout policy. The opponent follows the policy everywhere and is part of the environment. Returns are
 therefore the player's at every node, and their sign never changes, even if a player moves twice in a row.
 
 The root is not in the tree: its plays share samples, round by round, and weak ones are pruned, as in flat Monte Carlo with
 `stop`. That keeps the common random numbers; a bandit rule at the root would sample one arm at a time.
 
-The nodes of a decision lie in a hash table. Simulations run in parallel lanes and share it; between blocks of moves, lanes
-at a decision of the player look up their nodes (`rollouts.Guide`). A simulation counts as a visit once it chooses, and its return
-is added when it ends: until then it counts as a return of 0. For plays that win more often than they lose, that is a virtual loss
-(Chaslot, Winands, van den Herik 2008, "Parallel Monte-Carlo Tree Search") and sends the next lanes elsewhere. Other plays look
-better than they are meanwhile, up to a drawn game. Once all simulations have ended, Q is the mean return.
+The nodes of a decision lie in a hash table that parallel lanes share. Between blocks of moves, lanes at a decision of the player
+look up their nodes (`rollouts.Guide`). A simulation counts as a visit with return 0 once it chooses; its return is added when it
+ends. For plays that win more often than they lose, that is a virtual loss (Chaslot, Winands, van den Herik 2008, "Parallel
+Monte-Carlo Tree Search"): it sends the next lanes elsewhere. Other plays meanwhile look better than they are, up to a drawn
+game. Once all simulations have ended, Q is the mean return.
 """
 
 from __future__ import annotations

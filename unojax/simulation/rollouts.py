@@ -60,7 +60,7 @@ NODES_PER_CHOICE: Final = 9
 MOST_SLOTS: Final = 2**31
 _PLAYERS: Final = (0, 1)
 _INIT, _UPDATE = 1, 3
-"""Uses of a player's key besides acting."""
+"""Uses of a player's key other than acting."""
 
 
 def start_slots(

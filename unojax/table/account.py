@@ -1,4 +1,4 @@
-"""State of a turn besides the top card and the penalty: a tenth word of tables, under rules that need it."""
+"""Further state of a turn, in addition to the top card and the penalty: a tenth word of tables, under rules that need it."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def _draw_progress(table: Table, node: Node, pick: Picked, rules: Rules) -> _Dra
 
 
 def _last_drawn(table: Table, node: Node, pick: Picked, ends_draw: Array, rules: Rules) -> tuple[Array, Array]:
-    """Return where the last card of a draw in play (bool[...]) is laid at once, and where it is kept and the turn continues."""
+    """Return whether a draw in play lays its last card at once, and whether it keeps the card and the turn continues."""
     never = jnp.zeros_like(ends_draw)
     if not rules.keeps_account and rules.play_drawn == "no":
         return never, never

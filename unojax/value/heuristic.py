@@ -2,10 +2,10 @@
 
     V = a1 (n2 - n1) + a2 E[playable cards in the opponent's hand] + a3 (own wild cards)
 
-n1 and n2 are the cards in the player's and the opponent's hand. A pending penalty counts as drawn by the player who must draw
-it, so V includes the effect of a +2 just played. The expectation is over the belief. V is half of the log odds of
-winning, so that tanh(V) is a value in [-1, 1], like a network's. Searches and the agent `value` accept it instead of a network:
-`mc:leaf=heuristic`, `value:network=heuristic`.
+n1 and n2 are the cards in the player's and the opponent's hand. A pending penalty counts as already drawn, so V includes the
+effect of a +2 just played. The expectation is over the belief. V is half of the log odds of winning, so that tanh(V) is a value
+in [-1, 1], like a network's. Searches and the agent `value` accept it instead of a network: `mc:leaf=heuristic`,
+`value:network=heuristic`.
 """
 
 from __future__ import annotations

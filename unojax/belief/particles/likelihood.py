@@ -2,9 +2,9 @@
 
     p(choices | trajectory)  =  prod_t pi(a_t | H_t, public_t) / copies_t
 
-with H_t the hand before the t-th choice and copies_t the number of cards of the played type in it, each of which was as likely to
-be the physical card played. copies_t is 1 for a card just drawn, and for a draw, a pass or a challenge. All functions work on N
-particles at once.
+H_t is the hand before the t-th choice. copies_t is the number of cards of the played type in it, all equally likely to be the
+physical card played; it is 1 for a card just drawn, and for a draw, a pass or a challenge. All functions work on N particles at
+once.
 
 Facts revealed about the hand (`public.FITS` and the like) exclude trajectories, but the conditional proposals ignore them. The
 backward kernel of `proposals` must not lead to an impossible trajectory. So the filter's target contains such trajectories, with

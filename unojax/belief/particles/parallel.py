@@ -1,9 +1,9 @@
 """The GPU interpreter of the filter's stages: all games of a batch together, in few kernels for all their particles.
 
-The interpreter gathers the games with a due stage, as many at a time as fill the device, works on them in loops of fixed length,
-and writes them back (`batching.Agenda`). The host only checks whether work remains. Most games are young and have few slots and
-records. Stages over slots therefore process most games on the first rows of the tables alone (`SHORT`), and likelihoods process
-the records in one row of blocks (`schedule`).
+The interpreter gathers games with a due stage, as many as fill the device. It works on them in loops of fixed length, and writes
+them back (`batching.Agenda`). The host only checks whether work remains. Most games are young and have few slots and records.
+Stages over slots therefore process most games on the first rows of the tables alone (`SHORT`), and likelihoods process the
+records in one row of blocks (`schedule`).
 
 `serial` gives the same particles, and weights that differ by the rounding of sums of logarithms.
 """

@@ -1,4 +1,4 @@
-"""The public history of a particle belief: when the opponent acquired cards, what it could not hold, and its choices.
+"""The public history of a particle belief: the opponent's acquired cards, the types it could not hold, and its choices.
 
 The opponent's hand is a row of **slots**, one for each card it ever acquired, in the order of acquisition. A slot could hold all
 types, except those that the opponent proved later not to hold.

@@ -1,8 +1,8 @@
 """Loops over the slots of trajectories, in two forms.
 
-On a CPU, XLA builds each array in a separate loop and recomputes the array's inputs in it. So decisions are packed
-into one array (a label, a slot, a packed sum) that is computed once, and steps that depend on it are cheap to repeat. Only filled
-slots are visited, in groups: `SERIAL`.
+On a CPU, XLA builds each array in a separate loop and recomputes the array's inputs in it. So decisions are packed into one array
+(a label, a slot, a packed sum) and computed once; dependent steps are cheap to repeat. Only filled slots are visited, in groups:
+`SERIAL`.
 
 On a GPU a loop with a length known only at run time costs more than visits to empty rows, and many rows make one kernel. There
 all rows of the arrays are visited at once: `PARALLEL`. Rows beyond the filled ones hold no card, so they change nothing.
