@@ -169,4 +169,5 @@ def test_the_type_of_the_opponent_is_said_in_words(tall: bool):
 def test_unlikely_types_are_not_named_but_for_the_likeliest():
     assert plays_like({"linear": 0.03, "uniform": 0.97}) == "plays like uniform 0.97"
     assert plays_like({f"type {i}": 0.05 + 0.001 * i for i in range(19)}) == "plays like type 18 0.07"
+    assert plays_like({"linear": 0.97}, is_prior=True) == "is assumed to play like linear 0.97"
     assert plays_like({}) == ""

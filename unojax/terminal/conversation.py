@@ -230,7 +230,8 @@ class Conversation:
                 if self.ahead is not None:
                     self.ahead.wait(what)
                 told = self.advisor.advise(self._views)
-            self._say(view.advice(told, session.view))
+            has_acted = not all(seen.is_mine for seen in session.seen)
+            self._say(view.advice(told, session.view, has_acted=has_acted))
 
     def _working(self, what: str) -> AbstractContextManager[object]:
         return self.console.status(what) if self.animate else contextlib.nullcontext()

@@ -149,8 +149,8 @@ def pile(view: Observation) -> Text:
     return Text("\n").join(rows)
 
 
-def advice(told: Advice, view: Observation) -> Text:
-    """Return the advised play, each play's win probability, and the likely hand of the opponent."""
+def advice(told: Advice, view: Observation, *, has_acted: bool = True) -> Text:
+    """Return the advised play, each play's win probability, and the likely hand of the opponent, who `has_acted` or not."""
     rows = [Text("There is nothing to choose.")]
     if told.thought is not None:
         rows = _plays(told.thought, view)
@@ -161,7 +161,7 @@ def advice(told: Advice, view: Observation) -> Text:
     rows.append(Text(f"What the opponent may hold, probability in %. No card to play on this top: {no_playable}."))
     rows.append(Text(f"No card at all of {lacks}."))
     if told.types:
-        rows.append(Text(f"The opponent {plays_like(told.types)}."))
+        rows.append(Text(f"The opponent {plays_like(told.types, is_prior=not has_acted)}."))
     for types in drawing.in_columns(drawing.likeliest(np.asarray(told.belief.prob_holds), _NUM_BARS), _BARS_PER_ROW):
         bars = [drawing.card_bar(t, told.belief.prob_holds[t], width=14) for t in types]
         row = Text.assemble(*(piece for bar in bars for piece in (" ", bar, "  ")))

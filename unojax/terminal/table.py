@@ -57,17 +57,23 @@ def state(table: Table, looked: WinEstimate, *, width: int) -> list[Text]:
     if view.top_rank >= cards.WILD:
         top.append(" ").append_text(drawing.color(int(view.color)))
     top.append(f"  they hold {int(view.opponent_count)}, deck {int(view.deck_count)}, pile {int(np.sum(view.pile))}")
-    return [top, *hand_rows(view, width=width), *belief(looked, view, width=width), wins(looked)]
+    return [top, *hand_rows(view, width=width), *belief(looked, view, width=width, has_acted=_has_acted(table)), wins(looked)]
 
 
-def belief(looked: WinEstimate, view: Observation, *, width: int) -> list[Text]:
+def _has_acted(table: Table) -> bool:
+    """Return whether the other player has acted."""
+    return not all(before.is_my_turn for before in table.game.observations[:-1])
+
+
+def belief(looked: WinEstimate, view: Observation, *, width: int, has_acted: bool) -> list[Text]:
     """Return the belief over the other hand: whether it can play, colours, likeliest cards, type of the opponent."""
     figures = looked.belief
     can_play = f"can they play on this? {whole_percent(1 - float(figures.prob_no_playable))} %"
     lacks = ", ".join(f"{cards.COLOR_NAMES[c]} {whole_percent(1 - figures.prob_color[c])}" for c in drawing.colors_of(view.rules))
     words = f"{capitalized(can_play)}  No card of: {lacks} %."
     if looked.types:
-        words += f" They {plays_like(looked.types).replace('plays', 'play', 1)}."
+        plays = plays_like(looked.types, is_prior=not has_acted)
+        words += f" They {plays.replace('is assumed', 'are assumed', 1).replace('plays', 'play', 1)}."
     rows = [Text(row) for row in textwrap.wrap(words, width)]
     bars = [drawing.card_bar(t, figures.prob_holds[t]) for t in drawing.likeliest(figures.prob_holds, _NUM_BARS)]
     for line in drawing.in_columns(bars, max(1, width // _BAR_CELL)):

@@ -199,14 +199,16 @@ _LEAST_SHARE: Final = 0.1
 """Less likely types of opponents are not named, except for the likeliest type."""
 
 
-def plays_like(types: Mapping[str, float]) -> str:
+def plays_like(types: Mapping[str, float], *, is_prior: bool = False) -> str:
     """Return the opponent's likeliest types with their probabilities: `plays like linear 0.83, uniform 0.12`.
 
-    The likeliest type, and at most two more above the threshold. Empty without types.
+    The likeliest type, and at most two more above the threshold. Empty without types. `is_prior` says that the opponent has not
+    acted yet, so that the types are an assumption.
     """
     first, *others = sorted(types, key=lambda name: -types[name])[:3] or [""]
     named = [first, *(name for name in others if types[name] >= _LEAST_SHARE)]
-    return "plays like " + ", ".join(f"{name} {types[name]:.2f}" for name in named) if types else ""
+    verb = "is assumed to play like" if is_prior else "plays like"
+    return f"{verb} " + ", ".join(f"{name} {types[name]:.2f}" for name in named) if types else ""
 
 
 def capitalized(words: str) -> str:
