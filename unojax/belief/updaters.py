@@ -260,7 +260,7 @@ class UniformFilter(_Modelless):
 
 @dataclass(frozen=True)
 class Oracle(_Modelless):
-    """Oracle baseline: the opponent's actual hand, to measure what knowing it is worth. Only `unojax.agents.reveal` shows it."""
+    """Oracle baseline: the opponent's actual hand, to measure the value of knowing it. Only `unojax.agents.reveal` shows it."""
 
     name = "oracle"
 

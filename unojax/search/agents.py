@@ -193,7 +193,7 @@ class SearchAgent:
         return not self.rules.step_penalty and (self.search.leaf is None or self.search.discount == 1)
 
     def judging_wins(self) -> SearchAgent:
-        """Return `counting_wins`, checked for a person who asks for win probabilities.
+        """Return `counting_wins`, after a check that estimates include win probabilities.
 
         Raises:
             ValueError: If the agent sees the hidden hand, or its estimates include no win probabilities.

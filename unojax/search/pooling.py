@@ -102,16 +102,16 @@ def _side_by_side(one: Callable[[int], Estimate], indices: Iterable[int]) -> Gen
 def pool(estimates: Sequence[Estimate], legal: np.ndarray, keep: float, prior_rollouts: float = 0.0) -> Pooled:
     """Average two or more independent estimates (NumPy) of one decision over all their samples.
 
-    A search prunes plays when they look bad, so a mean of the replicates' means would be too low for them. The ratio of sums over
-    replicates has only a bias of order 1 / replicates (Wald's identity). Standard errors are those of a ratio, from the
+    A search prunes plays with poor estimates, so a mean of the replicates' means would be too low for them. The ratio of sums
+    over replicates has only a bias of order 1 / replicates (Wald's identity). Standard errors are those of a ratio, from the
     differences between the replicates, in which all plays share samples.
 
     Args:
         estimates: Estimates of the replicates.
         legal: bool[60] or more (`Rules.num_choices`).
         keep: As in `unojax.search.agents.monte_carlo`.
-        prior_rollouts: Rollouts that a value function counts as in each estimate (`SearchAgent.prior_rollouts`), whatever was
-            rolled out.
+        prior_rollouts: Rollouts that a value function counts as in each estimate (`SearchAgent.prior_rollouts`), independent of
+            the number of real rollouts.
     """
     samples = np.stack([one.num_samples for one in estimates])
     counted = samples + prior_rollouts

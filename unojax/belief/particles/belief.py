@@ -227,7 +227,7 @@ def _begin(
 
 
 def start_target(log_weights: Array, log_lik: Array, log_types: Array | None) -> Target:
-    """Return the target of a belief whose known trajectories are all possible."""
+    """Return the target of a belief without known impossible trajectories."""
     return Target(log_weights, jnp.float32(0.0), None if log_types is None else log_lik)
 
 
