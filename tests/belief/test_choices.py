@@ -12,7 +12,7 @@ from tests.helpers import deck_of, jitted_step
 from unojax import bits, cards
 from unojax.belief import belief_init, belief_update
 from unojax.belief.exact import exact_init, exact_update
-from unojax.belief.opponents import PolicyOpponent
+from unojax.belief.opponents import SLIP, PolicyOpponent
 from unojax.bits import Words
 from unojax.observation import observe
 from unojax.policies.packed import PackedPolicy
@@ -40,7 +40,10 @@ class Doubtful(PackedPolicy):
 
 @pytest.mark.parametrize("contested", ["blue", "red"])
 def test_a_packed_policy_sees_the_colour_that_may_be_contested(contested: str):
-    """The opponent challenges: for sure where it was blue, and else as one of two choices."""
+    """The opponent challenges: always if it was blue, otherwise as one of two choices.
+
+    A tremble takes the cards, because there is no play; a slip takes either choice.
+    """
     state = make_state(
         "R2 B7", "Y1 G5 R1", "W+4", color="green", penalty=4, contested=contested[0].upper(), player=1, rules=RULES
     )
@@ -54,5 +57,6 @@ def test_a_packed_policy_sees_the_colour_that_may_be_contested(contested: str):
         *(before, np.int32(cards.CHALLENGE), after, jax.random.key(2)),
         opponent=opponent,
     )
-    assert log_evidence == pytest.approx(np.log(0.9 if contested == "blue" else 0.5), abs=1e-6)
+    challenges = (1 - SLIP) * 0.8 * (1.0 if contested == "blue" else 0.5) + SLIP * 0.5
+    assert log_evidence == pytest.approx(np.log(challenges), abs=1e-6)
     assert float(info.log_evidence) == pytest.approx(log_evidence, abs=1e-5)
