@@ -15,6 +15,6 @@ SHORTER = {"--games 4000": "--games 20"}
 @pytest.mark.slow
 def test_code_blocks_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run_page(README, commands=SHORTER) == 2
+    assert run_page(README, commands=SHORTER) == 3
     assert (tmp_path / "mine.py").exists()
     assert all(part in README.read_text(encoding="utf-8") for part in SHORTER)
