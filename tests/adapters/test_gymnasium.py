@@ -356,7 +356,7 @@ def test_beliefs_and_small_numbers():
         (lambda: UnoEnv("uniform", belief="unseen", dtype="int8"), "dtype must be float32"),
         (lambda: UnoVectorEnv(0), "num_envs must be"),
         (lambda: UnoEnv(rules="homely"), "rules must be a unojax.Rules or one of default, official, house, rlcard"),
-        (lambda: UnoEnv(rules="official"), "agent 'value': network pretrained knows"),
+        (lambda: UnoEnv(rules="official"), "agent 'value': network pretrained was trained for"),
         (lambda: UnoEnv("uniform", Rules(max_steps=1), seat=1).reset(seed=0), "were over before the seat's first move"),
         (lambda: UnoVectorEnv(2, "uniform").step(np.zeros(3, int)), "actions must be 2 integers"),
         (lambda: UnoEnv(rules={"stacking": True}), "rules must be a unojax.Rules or one of default"),
