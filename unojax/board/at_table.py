@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from unojax import cards
+from unojax.board.face import Face
 from unojax.board.page import card_and_color
 from unojax.games.at_table import Table
 from unojax.games.events import cards_due
@@ -29,7 +30,7 @@ _WIN_NOTE: Final = (
 )
 
 
-class TableBoard:
+class TableBoard(Face):
     """A table, from its deal on, for a page.
 
     Clicks arrive through `hear`; page data leaves through `publish`, and messages to the person through `tell`. Unless a table is
@@ -45,14 +46,6 @@ class TableBoard:
         # Number of the event that the next event replaces.
         self._fixes: int | None = None
         self._wins: list[tuple[int, float]] = []
-
-    def publish(self, state: dict[str, Any]) -> None:
-        """Send the page its data."""
-        raise NotImplementedError
-
-    def tell(self, words: str) -> None:
-        """Show a message beside the table."""
-        raise NotImplementedError
 
     def new_table(self) -> None:
         """Ask for another deal under the same rules."""

@@ -12,6 +12,7 @@ from jax import Array
 from unojax import cards, text
 from unojax.agents import Memory
 from unojax.board import page
+from unojax.board.face import Face
 from unojax.decks import is_int
 from unojax.game import State
 from unojax.games.advisor import Advisor, WinEstimate
@@ -30,7 +31,7 @@ _GAMES: Final = 1000
 _WIN_NOTE: Final = "Share of {games:,} games won if from here {going_on}; what the opponent holds is drawn from the belief"
 
 
-class BoardGame:
+class BoardGame(Face):
     """Games of a person against an agent, one after the other, for a page.
 
     Clicks arrive through `hear`; page data leaves through `publish`, and messages to the person through `tell`.
@@ -69,14 +70,6 @@ class BoardGame:
         self._is_watched = False
         # The opponent is to move but raised an error.
         self._is_stuck = False
-
-    def publish(self, state: dict[str, Any]) -> None:
-        """Send the page its data, see `unojax.board.page`."""
-        raise NotImplementedError
-
-    def send_words(self, content: dict[str, Any]) -> None:
-        """Send the page a message."""
-        raise NotImplementedError
 
     def begin(self, seed: int | None = None, past: GameFile | None = None) -> None:
         """Deal, or continue a saved game. Raises ValueError if that can't continue."""
@@ -278,10 +271,6 @@ class BoardGame:
         if not self.legal_mask[action : action + 1].any():
             return self.tell(page.refusal(session, action))
         return self.play(action)
-
-    def tell(self, words: str) -> None:
-        """Show a message beside the table."""
-        self.send_words({"kind": "notice", "text": words})
 
     @property
     def views(self) -> list[Observation]:

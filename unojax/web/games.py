@@ -12,6 +12,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final
 
+from unojax.board.face import Face
 from unojax.board.game import DEFAULT_ADVISER, BoardGame
 from unojax.decks import DECKS
 from unojax.games.gamefile import GameFile, parse_game, read_game, write_game
@@ -48,28 +49,43 @@ class Defaults:
         return Games(folder, self, send)
 
 
-class TabGame(BoardGame):
-    """Game of a tab. Every position is written to a file before it is shown."""
+class Tab(Face):
+    """Face of a board in a tab. Every position is written to a file before it is shown."""
+
+    def __init__(self, name: str, path: Path, send: Send):
+        self._name, self._path, self._send = name, path, send
+
+    def send_words(self, content: dict[str, Any]) -> None:
+        """Send the page a message."""
+        self._send(self._name, {"kind": "custom", "content": content})
+
+    def _send_state(self, state: dict[str, Any], record: GameFile | None) -> None:
+        """Write the record, if there is a new one, and send the page its data."""
+        trouble = ""
+        if record is not None:
+            try:
+                write_game(self._path, record)
+            except OSError as error:
+                trouble = f"The game can't be kept: {error.strerror}."
+        self._send(self._name, {"kind": "state", "state": state})
+        if trouble:
+            # After the position: a page that draws another position clears the message.
+            self.tell(trouble)
+
+
+class TabGame(Tab, BoardGame):
+    """Game of a tab."""
 
     def __init__(self, name: str, path: Path, send: Send, **options: Any):
-        super().__init__(**options)
-        self._name, self._path, self._send = name, path, send
+        Tab.__init__(self, name, path, send)
+        BoardGame.__init__(self, **options)
         self.state: dict[str, Any] = {}
 
     def publish(self, state: dict[str, Any]) -> None:
         """Store the game, and show it."""
         place = (self.state.get("game"), self.state.get("turn"))
         self.state = state | {"canSave": True}
-        trouble = ""
-        if place != (state["game"], state["turn"]):
-            try:
-                write_game(self._path, self.record)
-            except OSError as error:
-                trouble = f"The game can't be kept: {error.strerror}."
-        self._send(self._name, {"kind": "state", "state": self.state})
-        if trouble:
-            # After the position: a page that draws another position clears the message.
-            self.tell(trouble)
+        self._send_state(self.state, self.record if place != (state["game"], state["turn"]) else None)
 
     def new_game(self, seed: int | None = None) -> None:
         """Deal again; set an unfinished game aside."""
@@ -100,10 +116,6 @@ class TabGame(BoardGame):
         """Store and show the game again, after another one has replaced it."""
         state, self.state = self.state, {}
         self.publish(state)
-
-    def send_words(self, content: dict[str, Any]) -> None:
-        """Send the page a message."""
-        self._send(self._name, {"kind": "custom", "content": content})
 
     @property
     def choices(self) -> dict[str, Any]:

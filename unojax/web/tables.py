@@ -9,11 +9,11 @@ from typing import Any
 
 from unojax.board.at_table import TableBoard
 from unojax.games.at_table import Table
-from unojax.games.gamefile import parse_game, write_game
+from unojax.games.gamefile import parse_game
 from unojax.observation import Observation
 from unojax.rules import Rules
 from unojax.search import TABLE_SEARCH
-from unojax.web.games import Send, check_name
+from unojax.web.games import Send, Tab, check_name
 
 
 @dataclass(frozen=True)
@@ -31,25 +31,17 @@ class TableDefaults:
         return Tables(folder, self, send)
 
 
-class TabTable(TableBoard):
-    """Table of a tab. Every position is written to a file before it is shown."""
+class TabTable(Tab, TableBoard):
+    """Table of a tab."""
 
     def __init__(self, name: str, path: Path, send: Send, defaults: TableDefaults, table: Table | None):
-        super().__init__(defaults.rules if table is None else table.rules, defaults.agent, seed=defaults.seed, table=table)
-        self._name, self._path, self._send = name, path, send
+        Tab.__init__(self, name, path, send)
+        rules = defaults.rules if table is None else table.rules
+        TableBoard.__init__(self, rules, defaults.agent, seed=defaults.seed, table=table)
 
     def publish(self, state: dict[str, Any]) -> None:
         """Store the game, and show it."""
-        if self.table is not None:
-            try:
-                write_game(self._path, self.record)
-            except OSError as error:
-                self.tell(f"The game can't be kept: {error.strerror}.")
-        self._send(self._name, {"kind": "state", "state": state | {"canSave": True}})
-
-    def tell(self, words: str) -> None:
-        """Show a message beside the table."""
-        self._send(self._name, {"kind": "custom", "content": {"kind": "notice", "text": words}})
+        self._send_state(state | {"canSave": True}, None if self.table is None else self.record)
 
     @property
     def is_over(self) -> bool:
