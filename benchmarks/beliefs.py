@@ -142,13 +142,13 @@ def margins(results: _Results, games: Recorded) -> dict[str, dict[str, float]]:
     for name in results:
         if name.endswith("knows the policy"):
             pairs += [(name, other) for other in (f"{ours}, consistency only", "uniform") if other in results]
-    return {f"{a} over {b}": margin(results[a][0], results[b][0], games) for a, b in pairs}
+    return {f"{a} over {b}": margin(results[a][0], results[b][0], games.num_updates) for a, b in pairs}
 
 
-def margin(ours: Scores, other: Scores, games: Recorded) -> dict[str, float]:
+def margin(ours: Scores, other: Scores, num_updates: np.ndarray) -> dict[str, float]:
     """Average the difference of the log scores in nats per update, paired by game."""
     both = min(len(ours.log_score), len(other.log_score))
-    return clustered_mean(ours.log_score[:both].sum(1) - other.log_score[:both].sum(1), games.num_updates[:both])
+    return clustered_mean(ours.log_score[:both].sum(1) - other.log_score[:both].sum(1), num_updates[:both])
 
 
 def clustered_mean(totals: ArrayLike, sizes: ArrayLike) -> dict[str, float]:

@@ -77,9 +77,9 @@ def measure(*, games: int, max_steps: int, particles: int, seed: int) -> Result:
             if before.penalty == 0 and (action == cards.DRAW or not before.is_my_turn):
                 told = predict(belief, before, action if before.is_my_turn else None)
                 probs.append(told.probs)
-                came = told.index_of(after)
-                hits.append(np.arange(len(told)) == (-1 if came is None else came))
-                transitions, missed = transitions + 1, missed + (came is None)
+                outcome = told.index_of(after)
+                hits.append(np.arange(len(told)) == (-1 if outcome is None else outcome))
+                transitions, missed = transitions + 1, missed + (outcome is None)
             belief, _ = update(key_update, belief, before, jnp.int32(action), after)
             before = after
         predicted.append(np.concatenate([*probs, np.zeros(0)]))

@@ -8,7 +8,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "_sphinx"), str(HERE), str(HERE.parent)]
 
-import charts  # noqa: E402  of this folder
+import charts  # noqa: E402  the path above makes this folder importable
 
 charts.draw_all(HERE / "charts")
 

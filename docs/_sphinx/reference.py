@@ -67,7 +67,7 @@ def _top_level() -> dict[tuple[str, str], str]:
 
 
 def _final(module: Any, name: str) -> Any:
-    """The source of a name, where it is defined."""
+    """Return the definition of a name."""
     while name in module.imports:
         home, _, name = module.imports[name].rpartition(".")
         module = module_of(home)
@@ -157,7 +157,7 @@ def _qualified(annotation: Any) -> Any:
 
 
 def _signature(name: str, function: Any) -> str:
-    """The parameters of a function, but for `self`, and what it returns; a constructor returns nothing."""
+    """Return the signature of a function without `self`; a constructor has no return type."""
     for annotation in (*(parameter.annotation for parameter in function.parameters), function.returns):
         _qualified(annotation)
     told = function.signature(return_type=function.name != "__init__", name=name)

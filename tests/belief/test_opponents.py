@@ -139,7 +139,7 @@ def test_a_trembling_policy_draws_and_challenges_as_rarely_as_any_other() -> Non
             np.testing.assert_allclose(probs.sum(), 1.0, rtol=1e-5)
             np.testing.assert_allclose(probs[parse_action(action)], SLIP / num_legal, rtol=1e-5)
             np.testing.assert_allclose(PolicyOpponent(model.policy)(seen, legal)[parse_action(action)], 0.0)
-    # The one who can't play draws for certain, by whatever policy.
+    # A player without a playable card draws with certainty under every policy.
     seen, legal = in_the_view_of(make_state("B1 B2", "Y1 Y2", "R7", rules=OFFICIAL))
     np.testing.assert_allclose(policy_opponent("linear+0.5")(seen, legal)[cards.DRAW], 1.0, rtol=1e-6)
 

@@ -196,7 +196,7 @@ def test_a_known_reward():
 
 
 def test_points_are_expected_over_the_belief():
-    """Whoever goes out wins the points of a hand that nobody sees: their mean over the belief."""
+    """A player who goes out wins the points of the hidden hand: their mean over the belief."""
     rules = Rules(deck=deck_of("R1 R5 Y3 Y9 W"), hand_size=1, points=True)
     seen = parse_observation("R1/1/-/2 R5 0 0 0 - *", rules=rules)
     earned = predictive.expected_reward(exact.exact_init(seen), seen, parse_action("R1"))

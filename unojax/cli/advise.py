@@ -117,8 +117,10 @@ class Advise:
 
                 search = read_search(self.agent, rules)
                 how = {"replicates": self.replicates, "seconds": self.seconds, "seed": self.seed}
-                for advised in improve(read_game(position, **words, rules=rules), search, **how, on_status=say):  # noqa: B007 - the last is shown after it
-                    pass
+                answers = improve(read_game(position, **words, rules=rules), search, **how, on_status=say)
+                # The last answer is shown, also after Ctrl-C.
+                while (latest := next(answers, None)) is not None:
+                    advised = latest
         except ImpossibleActionError as error:
             raise ValueError(f"--history: {error}") from None
         except KeyboardInterrupt:

@@ -262,7 +262,7 @@ class Conversation:
 def read_line(prompt: str) -> str:
     """Read a line from standard input, with the terminal's editing if available."""
     with contextlib.suppress(ImportError):
-        import readline  # noqa: F401  (from now on `input` lets lines be edited)
+        import readline  # noqa: F401  the import alone makes `input` edit lines
     try:
         line = input(prompt)
     except UnicodeDecodeError:
