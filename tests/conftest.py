@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import math
 import os
@@ -15,7 +16,6 @@ import pytest
 from hypothesis import settings
 
 from tests.chromium import chromium, open_page
-from unojax.device.small_loops import build_small_loops_whole
 
 # Fixtures are found by their names here.
 __all__ = ["chromium", "open_page"]
@@ -41,8 +41,6 @@ if version("jaxlib").startswith("0.10."):
     # Later releases have no other way to build a fusion, and stop at a flag that they do not know.
     FLAGS += " --xla_cpu_use_fusion_emitters=false"
 os.environ.setdefault("XLA_FLAGS", FLAGS)
-# As processes of ours do, which then find what was compiled here.
-build_small_loops_whole()
 
 # Tracing makes many objects that live on, which are looked at again and again otherwise: a twentieth of the time.
 gc.set_threshold(200_000, 20, 50)
@@ -54,6 +52,10 @@ settings.load_profile("unojax")
 
 MEMORY_KEPT = 1.2e9
 """Bytes that a worker may hold from one file to the next; with the dearest file on top it stays below 2 GB."""
+
+
+PROGRAMS_OF_A_FILE = 250
+"""Programs that a file may build if it has no constant `PROGRAMS`."""
 
 
 def pytest_collection_finish() -> None:
@@ -74,6 +76,39 @@ def compile_fast_or_well(request: pytest.FixtureRequest) -> Iterator[None]:
     jax.config.update("jax_disable_most_optimizations", False)
     yield
     jax.config.update("jax_disable_most_optimizations", before)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def stay_within_compile_budget(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a file that compiles more programs than its constant `PROGRAMS` allows, or `PROGRAMS_OF_A_FILE` without it.
+
+    Each operation on JAX arrays outside `jit` is a program for each shape, so NumPy prepares and compares arrays in tests.
+    """
+    limit = getattr(request.module, "PROGRAMS", PROGRAMS_OF_A_FILE)
+    before = programs_built()
+    yield
+    built = programs_built() - before
+    assert built <= limit, f"{request.module.__name__} built {built} programs, its limit is PROGRAMS = {limit}"
+
+
+@functools.cache
+def build_events() -> list[str]:
+    """Return a list that grows by an element with each program that JAX builds or loads from its cache in this process."""
+    import jax
+
+    events: list[str] = []
+
+    def listen(event: str, _: float, **__: object) -> None:
+        if event == "/jax/core/compile/backend_compile_duration":
+            events.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    return events
+
+
+def programs_built() -> int:
+    """Return the number of programs that JAX has built in this process."""
+    return len(build_events())
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache, partial
 from pathlib import Path
@@ -122,6 +122,24 @@ def variant(rules: Rules) -> oracle.Variant:
         draw_four_may_start=rules.start_card == "any",
         anyone_may_start=rules.first_player == "random",
     )
+
+
+def refusals(calls: Mapping[str, Callable[[], object]]) -> None:
+    """Check that each call raises a ValueError whose message contains the call's key, the name of the argument it refuses.
+
+    All calls run. Those that raise nothing, or do not name the argument, are listed together. A key may end in blanks and further
+    text in round brackets, which tells calls apart: "hand_size (negative)".
+    """
+    failures = []
+    for key, call in calls.items():
+        try:
+            result = call()
+        except ValueError as error:
+            if key.partition(" (")[0] not in str(error):
+                failures.append(f"{key}: raised {str(error)!r}")
+        else:
+            failures.append(f"{key}: returned {result!r}")
+    assert not failures, "\n".join(failures)
 
 
 class Played(NamedTuple):

@@ -30,7 +30,6 @@ from training.metrics import MetricsLog
 from training.updates import make_mesh
 from unojax.device.compilation_cache import keep_compiled_programs
 from unojax.device.process import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, leave_at_once, noted_interrupts
-from unojax.device.small_loops import build_small_loops_whole
 from unojax.files import write_whole
 from unojax.value.network import Network
 from unojax.value.pretrained import load_network, save_network
@@ -195,7 +194,6 @@ def _on_host(tree: Any) -> Any:
 def run_command(args: Sequence[str] | None, default: RunConfig) -> int:
     """Run a training command and return its exit status. Arguments as in `training.config.parse`."""
     console = Console(stderr=True)
-    build_small_loops_whole()
     try:
         config, launch = parse(args, default)
         keep_compiled_programs()

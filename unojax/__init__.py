@@ -1,12 +1,15 @@
 """unojax: a GPU-batched simulator, belief tracker and solver for two-player UNO with hidden hands.
 
 The names below are imported when they are first used, so that `import unojax` costs little and the command line answers at once.
+
+The import adds an XLA option to `XLA_FLAGS`, see `unojax.device.small_loops`.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from unojax import registry as registry  # fills the table of agents
+from unojax.device.small_loops import build_small_loops_whole
 from unojax.display import SHOWN_BY
 
 if TYPE_CHECKING:
@@ -128,6 +131,7 @@ __all__ += [
     "view_of",
 ]
 
+build_small_loops_whole()
 SHOWN_BY.update(line="unojax.text", picture="unojax.viz.notebook")
 
 

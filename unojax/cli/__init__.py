@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from unojax.device.process import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, leave_at_once
-from unojax.device.small_loops import build_small_loops_whole
 
 
 def commands() -> dict[str, type[Any]]:
@@ -79,7 +78,6 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def run_process() -> NoReturn:
     """Run the command line of this process, and exit at once."""
-    build_small_loops_whole()
     # Tracing creates lasting objects; repeated garbage collection takes a tenth of a short command's time.
     gc.set_threshold(100_000)
     leave_at_once(main())
