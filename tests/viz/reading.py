@@ -1,4 +1,4 @@
-"""Read pictures back: questions that tests ask of an SVG."""
+"""Readers of pictures and pages: what a test wants to know of an SVG or an HTML text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VOID = {"meta", "input"}
 
 
 def parse(svg: str) -> Element:
-    """The picture's root. Every reference in it must have a target, every target a use, and no id may come twice."""
+    """Return the picture's root, after `check_references`."""
     root = ElementTree.fromstring(svg)
     assert root.tag == f"{SVG}svg"
     check_references(root)
@@ -21,41 +21,42 @@ def parse(svg: str) -> Element:
 
 
 def check_references(*roots: Element) -> None:
-    """See `parse`."""
+    """Check that every reference has a target, every target is used, and no id occurs twice."""
     used = {use.get("href") for root in roots for use in root.iter(f"{SVG}use")}
     ids = Counter(f"#{e.get('id')}" for root in roots for e in root.iter() if e.get("id"))
     assert used == set(ids) and set(ids.values()) <= {1}
 
 
 def part(root: Element, name: str) -> Element | None:
-    """The group with that `data-place`."""
+    """Return the group with that `data-place`."""
     return next((e for e in root.iter(f"{SVG}g") if e.get("data-place") == name), None)
 
 
 def cards_in(group: Element | None) -> Counter[str]:
-    """Names of the open cards in a group."""
+    """Return the names of the open cards in a group."""
     return Counter(e.get("data-card") for e in group.iter() if e.get("data-card")) if group is not None else Counter()
 
 
 def backs_in(group: Element | None) -> int:
-    """Hidden cards in a group."""
+    """Return the number of hidden cards in a group."""
     return 0 if group is None else sum(use.get("href", "").endswith("-back") for use in group.iter(f"{SVG}use"))
 
 
-def lines(root: Element) -> list[str]:
-    """All that can be read, except tooltips."""
+def lines(picture: str | Element) -> list[str]:
+    """Return all texts of a picture except tooltips."""
+    root = parse(picture) if isinstance(picture, str) else picture
     return [e.text or "" for e in root.iter(f"{SVG}text")]
 
 
 def centre(card: Element) -> tuple[float, float]:
-    """Find the place of a card."""
+    """Return the place of a card."""
     match = re.match(r"translate\(([-\d.]+) ([-\d.]+)\)", card.get("transform", ""))
     assert match
     return float(match[1]), float(match[2])
 
 
 class Reader(HTMLParser):
-    """Checks that the elements of a page close in order, and keeps what is in it."""
+    """Attributes and texts of a page, whose elements must close in order."""
 
     def __init__(self, page: str):
         super().__init__()
@@ -67,7 +68,7 @@ class Reader(HTMLParser):
         assert not self.open
 
     def handle_starttag(self, tag, attrs):
-        self.attributes.append({"": tag, **dict(attrs)})
+        self.handle_startendtag(tag, attrs)
         if tag not in _VOID:
             self.open.append(tag)
 
