@@ -1,4 +1,4 @@
-"""The JaxMARL environment: what JaxMARL's own tests look at in theirs, and the engine's states."""
+"""The JaxMARL environment: the checks of JaxMARL's own tests, and the engine's games."""
 
 from __future__ import annotations
 
@@ -12,21 +12,18 @@ pytest.importorskip("jaxmarl", reason="jaxmarl is not installed")
 from jaxmarl.environments.multi_agent_env import MultiAgentEnv
 from jaxmarl.wrappers.baselines import LogWrapper
 
-from tests.adapters.engine import SOME_RULES, on_the_device
+from tests.adapters.engine import RULES, play_beside, some_rules
 from tests.helpers import assert_trees_equal
 from unojax import game
 from unojax.adapters.jaxmarl import Uno
-from unojax.rules import Rules
-
-# JaxMARL's `tests/test_envs_implement_base_api.py` is not in its wheel and has a fixed list of environments; these are its
-# checks.
 
 
 def test_the_base_interface():
+    """The checks of `tests/test_envs_implement_base_api.py` of JaxMARL, which has a fixed list of environments and is not in its
+    wheel; then a game in which nobody acts, which is lost and followed by the next one."""
     env = Uno()
-    assert isinstance(env, MultiAgentEnv) and env.num_agents == len(env.agents) == 2
+    assert isinstance(env, MultiAgentEnv) and env.num_agents == len(env.agents) == 2 and env.name == "unojax_uno"
     assert sorted(agent for agents in env.agent_classes.values() for agent in agents) == env.agents
-    assert env.name == "unojax_uno"
     obs, state = env.reset(jax.random.key(0))
     for _ in range(30):
         available = env.get_avail_actions(state)
@@ -36,11 +33,16 @@ def test_the_base_interface():
         actions = {agent: env.action_space(agent).sample(jax.random.key(1)) for agent in env.agents}
         obs, state, rewards, dones, _ = env.step(jax.random.key(2), state, actions)
         assert set(rewards) == set(obs) == set(env.agents) and set(dones) == {*env.agents, "__all__"}
+    _, state = env.reset(jax.random.key(0))
+    _, after, rewards, dones, _ = env.step(jax.random.key(1), state, dict.fromkeys(env.agents, np.int32(env.nothing)))
+    assert dones["__all__"] and rewards == {"agent_0": -1.0, "agent_1": 1.0}
+    assert after.step == 0 and not after.done
 
 
-@pytest.mark.parametrize("rules", SOME_RULES)
-def test_games_are_the_engines(rules: Rules):
-    """Without resets: the engine's states, masks and rewards."""
+@some_rules
+def test_games_are_the_engines(name: str):
+    """Without resets: states, masks, rewards, and infos for each agent."""
+    rules = RULES[name]
     env = Uno(rules)
 
     def play(theirs, action, key):
@@ -55,15 +57,14 @@ def test_games_are_the_engines(rules: Rules):
         info = {"truncated": jnp.zeros(2, bool), "winner": jnp.full(2, game.NO_WINNER, jnp.int8)}
         return state, jnp.zeros(2), jnp.bool_(False), env.get_avail_actions(state), info
 
-    ours, (theirs, rewards, dones, available, info) = on_the_device(begin, play, rules)
+    ours, (theirs, rewards, dones, available, info) = play_beside(begin, play, rules)
     assert_trees_equal(ours, theirs.seats.state)
     np.testing.assert_array_equal(rewards, ours.rewards)
     np.testing.assert_array_equal(dones, ours.is_over)
     assert dones.any()
-    for agent in range(env.num_agents):
-        np.testing.assert_array_equal(info["truncated"][..., agent], ours.truncated)
-        np.testing.assert_array_equal(info["winner"][..., agent], ours.winner)
-    legal = jax.jit(jax.vmap(jax.vmap(game.legal_mask)))(ours)
+    for field in ("truncated", "winner"):
+        np.testing.assert_array_equal(info[field], np.stack([getattr(ours, field)] * 2, -1))
+    legal = jax.device_get(jax.jit(jax.vmap(jax.vmap(game.legal_mask)))(ours))
     for player, agent in enumerate(env.agents):
         moves = ours.current_player == player
         np.testing.assert_array_equal(available[agent][moves][:, : env.nothing], legal[moves])
@@ -71,24 +72,19 @@ def test_games_are_the_engines(rules: Rules):
         assert not available[agent][~moves][:, : env.nothing].any()
 
 
-def test_the_next_game_is_dealt_and_doing_nothing_loses():
-    env = Uno()
-    _, state = env.reset(jax.random.key(0))
-    nothing = dict.fromkeys(env.agents, jnp.int32(env.nothing))
-    _, after, rewards, dones, _ = env.step(jax.random.key(1), state, nothing)
-    assert dones["__all__"] and rewards == {"agent_0": -1.0, "agent_1": 1.0}
-    assert after.step == 0 and not after.done
-
-
 def test_info_fits_the_training_loops_of_jaxmarl():
-    """As `baselines/IPPO` and `environments/smax/speed.py` take it: one number for each of all actors, wrapped or not."""
-    env, num_envs = Uno(Rules(hand_size=2)), 3
+    """As `baselines/IPPO` and `environments/smax/speed.py` use it: one number for each of all actors."""
+    env, num_envs = Uno(), 3
     wrapped = LogWrapper(env)
-    keys = jax.random.split(jax.random.key(0), num_envs)
-    _, state = jax.vmap(wrapped.reset)(keys)
-    available = jax.vmap(env.get_avail_actions)(state.env_state)
-    actions = {agent: available[agent].argmax(-1) for agent in env.agents}
-    *_, dones, info = jax.vmap(wrapped.step)(keys, state, actions)
+
+    @jax.jit
+    def reset_and_step(key):
+        keys = jax.random.split(key, num_envs)
+        _, state = jax.vmap(wrapped.reset)(keys)
+        available = jax.vmap(env.get_avail_actions)(state.env_state)
+        return jax.vmap(wrapped.step)(keys, state, {agent: available[agent].argmax(-1) for agent in env.agents})
+
+    *_, dones, info = jax.device_get(reset_and_step(jax.random.key(0)))
     for_actors = jax.tree.map(lambda x: x.reshape(num_envs * env.num_agents), info)
     assert set(for_actors) > {"truncated", "winner"}
     np.testing.assert_array_equal(for_actors["returned_episode"], np.repeat(dones["__all__"], env.num_agents))

@@ -1,4 +1,4 @@
-"""The game in OpenSpiel: the tests that ship with it, the engine's states, and its solvers against ours."""
+"""The game in OpenSpiel: the tests that ship with it, the engine's games, and its solvers against ours."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from open_spiel.python import policy as spiel_policy
 from open_spiel.python.algorithms import cfr, expected_game_score, exploitability, external_sampling_mccfr
 from open_spiel.python.observation import make_observation
 
-from tests.adapters.engine import EVERY_RULES, SOME_RULES
+from tests.adapters.engine import RULES, every_rules, some_rules
 from tests.adapters.engine import SMALL as CHEAP
-from tests.helpers import deck_of, jitted_mask
-from unojax import bits, cards, game, solve
+from tests.helpers import assert_trees_equal, deck_of, jitted_mask, refusals, slow_but
+from unojax import bits, cards, game, observe, parse_observation, solve
 from unojax.adapters import openspiel
 from unojax.rules import PRESETS, Rules
 from unojax.text import format_cards
@@ -27,36 +27,39 @@ from unojax.text import format_cards
 FIELDS = ("hands", "deck", "pile", "top_rank", "color", "current_player", "penalty", "terminated", "winner", "step_count")
 FIELDS += ("last_action", "drawn", "contested")
 SMALL = Rules(deck=deck_of("R1 R2 Y1 Y2 RS W"), hand_size=2, max_steps=4)
+SMALLER = replace(SMALL, max_steps=3)
+TINY = {"deck": deck_of("R1 Y1 Y+2 W W+4"), "hand_size": 1, "max_steps": 3}
+TREES = {
+    "default": SMALL,
+    "official": Rules.official(points=False, **TINY),
+    "rlcard": Rules.rlcard(**TINY),
+    "house": Rules.house(**TINY),
+    "until laid": Rules(draw_until_playable=True, play_drawn="auto", start_card="any", **TINY),
+}
 
 
-@pytest.mark.parametrize("rules", SOME_RULES)
-def test_random_simulations(rules: Rules):
-    """OpenSpiel's own: consistency of the interface along random games, with and without their serialisation."""
-    pyspiel.random_sim_test(openspiel.load_game(rules), num_sims=2, serialize=True, verbose=False)
+def start_of(spiel):
+    """Return the first position with a decision, after the first outcome of each chance node."""
+    state = spiel.new_initial_state()
+    while state.is_chance_node():
+        state.apply_action(state.chance_outcomes()[0][0])
+    return state
 
 
-def test_simulation_of_the_python_suite():
+@some_rules
+def test_random_simulations_of_openspiel(name: str):
+    """Consistency of the interface along random games, with and without their serialisation."""
+    pyspiel.random_sim_test(openspiel.load_game(RULES[name]), num_sims=2, serialize=True, verbose=False)
+
+
+def test_the_simulation_of_openspiels_python_tests():
     games_sim_test = pytest.importorskip("open_spiel.python.tests.games_sim_test", reason="the wheel lacks its own tests")
     games_sim_test.GamesSimTest().sim_game(openspiel.load_game(CHEAP))
 
 
-TINY = {"deck": deck_of("R1 Y1 Y+2 W W+4"), "hand_size": 1, "max_steps": 3}
-LAID = Rules(draw_until_playable=True, play_drawn="auto", start_card="any", **TINY)
-
-
-@pytest.mark.parametrize(
-    "rules",
-    [
-        pytest.param(SMALL, id="default"),
-        pytest.param(Rules.official(points=False, **TINY), id="official"),
-        pytest.param(Rules.rlcard(**TINY), id="rlcard"),
-        pytest.param(Rules.house(**TINY), id="house", marks=pytest.mark.slow),
-        pytest.param(LAID, id="until laid", marks=pytest.mark.slow),
-    ],
-)
-def test_the_full_tree(rules: Rules):
-    """What OpenSpiel's `integration_tests/api_test.py` checks on whole trees: perfect recall, constant sum, chance adding up."""
-    spiel = openspiel.load_game(rules)
+@pytest.mark.parametrize("name", slow_but(("default", "official"), TREES))
+def test_the_full_tree(name: str):
+    """The checks of OpenSpiel's `integration_tests/api_test.py` on a whole tree: perfect recall, zero sum, chances of sum 1."""
     seen: dict[str, tuple] = {}
     nodes = 0
 
@@ -83,16 +86,18 @@ def test_the_full_tree(rules: Rules):
             mine = (*recalls[player], (information, action))
             walk(state.child(action), (mine, recalls[1]) if player == 0 else (recalls[0], mine))
 
-    walk(spiel.new_initial_state(), ((), ()))
+    walk(openspiel.load_game(TREES[name]).new_initial_state(), ((), ()))
     tensors = [about[1] for about in seen.values()]
     assert len(set(tensors)) == len(tensors) and nodes > 300
 
 
-@pytest.mark.parametrize("rules", EVERY_RULES)
-def test_games_are_the_engines(rules: Rules):
-    """Random games: every step is one that `unojax.step` may take, with the cards that OpenSpiel's chance has picked."""
-    spiel, rng, steps = openspiel.load_game(rules), np.random.default_rng(0), 0
+@every_rules
+def test_games_are_the_engines(name: str):
+    """Every step is one that `unojax.step` may take, with the cards of OpenSpiel's chance; a bot reads the observation's text."""
+    rules, rng, steps = RULES[name], np.random.default_rng(0), 0
+    spiel = openspiel.load_game(rules)
     take = jax.jit(lambda state, action, deck, color: game.step_with(state, action, game.GivenCards(deck, color)))
+    look = jax.jit(observe)
 
     def pass_chance(state) -> None:
         while state.is_chance_node():
@@ -107,15 +112,18 @@ def test_games_are_the_engines(rules: Rules):
         drawn_at_start = sum(map(len, state.start_drawn))
         assert ours.deck.sum() == rules.num_cards - 2 * rules.hand_size - 1 - drawn_at_start
         while not state.is_terminal():
-            assert state.current_player() == ours.current_player
+            player = state.current_player()
+            assert player == ours.current_player
             assert state.legal_actions() == np.flatnonzero(jitted_mask(ours)).tolist()
+            read = parse_observation(state.observation_string(player), rules=spiel.rules)
+            assert_trees_equal(jax.device_get(read), jax.device_get(look(ours.replace(rules=spiel.rules), np.int8(player))))
             action = int(rng.choice(state.legal_actions()))
             state.apply_action(action)
             pass_chance(state)
             theirs = state.state()
             ours = jax.device_get(take(ours, np.int32(action), bits.pack(theirs.deck), theirs.color))
-            for name in FIELDS:
-                np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), name)
+            for field in FIELDS:
+                np.testing.assert_array_equal(getattr(ours, field), getattr(theirs, field), field)
             total += ours.rewards
             steps += 1
         assert ours.is_over or openspiel.MAX_STEPS == ours.step_count
@@ -123,16 +131,15 @@ def test_games_are_the_engines(rules: Rules):
         assert min(spiel.min_utility(), *state.returns()) == spiel.min_utility()
 
 
-def test_chance_is_the_engines():
-    """Probabilities of the start: each card as likely as another; a wild card's colour and the first player by fair coins."""
+def test_chance_at_the_start_is_the_engines():
+    """Each card is as likely as another; the colour of a wild card and the first player are uniform."""
     rules = Rules(deck=deck_of("R1 R1 Y2 W"), hand_size=1, start_card="any", first_player="random", max_steps=4)
     state = openspiel.load_game(rules).new_initial_state()
     for card in ("R1", "Y2"):
         state.apply_action(cards.TYPE_NAMES.index(card))
     outcomes = state.chance_outcomes()
     of_card = {card: sum(p for a, p in outcomes if a % cards.NUM_TYPES == card) for card in (1, cards.WILD_TYPE)}
-    assert of_card == pytest.approx({1: 0.5, cards.WILD_TYPE: 0.5})
-    assert len(outcomes) == 2 + 8
+    assert of_card == pytest.approx({1: 0.5, cards.WILD_TYPE: 0.5}) and len(outcomes) == 2 + 8
     children = [state.child(action) for action, _ in outcomes]
     assert {child.current_player() for child in children} == {0, 1}
     assert {int(child.state().color) for child in children} == {0, 1, 2, 3}
@@ -140,25 +147,23 @@ def test_chance_is_the_engines():
 
 def test_exploitability_is_that_of_our_solver():
     """OpenSpiel's best responses in its tree against ours in the sequence form."""
-    rules = replace(SMALL, deck=deck_of("R1 R1 Y1 Y2 RS W"), max_steps=3)
-    spiel = openspiel.load_game(rules)
-    tree = solve.enumerate_game(rules)
-    uniform = spiel_policy.UniformRandomPolicy(spiel)
+    rules = replace(SMALLER, deck=deck_of("R1 R1 Y1 Y2 RS W"))
+    spiel, tree = openspiel.load_game(rules), solve.enumerate_game(rules)
     ours = solve.exploitability(tree, solve.of_policy(tree, "uniform"))
-    assert exploitability.exploitability(spiel, uniform) == pytest.approx(float(ours), abs=1e-5)
+    theirs = exploitability.exploitability(spiel, spiel_policy.UniformRandomPolicy(spiel))
+    assert theirs == pytest.approx(float(ours), abs=1e-5)
 
 
 @pytest.mark.slow
 def test_cfr_plus_and_mccfr_run():
-    rules = replace(SMALL, max_steps=3)
-    spiel = openspiel.load_game(rules)
+    spiel = openspiel.load_game(SMALLER)
     start = exploitability.exploitability(spiel, spiel_policy.UniformRandomPolicy(spiel))
     plus = cfr.CFRPlusSolver(spiel)
     for _ in range(8):
         plus.evaluate_and_update_policy()
     average = plus.average_policy()
     assert exploitability.exploitability(spiel, average) < start / 2
-    value = solve.cfr(solve.enumerate_game(rules), tolerance=1e-4).value
+    value = solve.cfr(solve.enumerate_game(SMALLER), tolerance=1e-4).value
     score = expected_game_score.policy_value(spiel.new_initial_state(), [average, average])[0]
     assert score == pytest.approx(float(value), abs=0.03)
     sampled = external_sampling_mccfr.ExternalSamplingSolver(spiel)
@@ -167,88 +172,67 @@ def test_cfr_plus_and_mccfr_run():
     assert exploitability.exploitability(spiel, sampled.average_policy()) < start
 
 
-def test_observers():
+def test_observers_show_what_they_are_asked_for():
     spiel = openspiel.load_game(SMALL)
-    state = spiel.new_initial_state()
-    while state.is_chance_node():
-        state.apply_action(state.chance_outcomes()[0][0])
+    state, kind, private = start_of(spiel), pyspiel.IIGObservationType, pyspiel.PrivateInfoType
     full = make_observation(spiel)
-    full.set_from(state, player=0)
-    public = make_observation(spiel, pyspiel.IIGObservationType(perfect_recall=False, private_info=pyspiel.PrivateInfoType.NONE))
-    public.set_from(state, player=0)
+    public, recalled = (
+        make_observation(spiel, kind(perfect_recall=recall, private_info=private.NONE)) for recall in (False, True)
+    )
+    for observer in (full, public):
+        observer.set_from(state, player=0)
     assert full.tensor.sum() > public.tensor.sum() > 0
     assert "player 0" in state.observation_string(0) and "hand" in state.observation_string(1)
     hand = format_cards(state.state().hands[0])
     assert hand in full.string_from(state, player=0)
-    recalled = make_observation(spiel, pyspiel.IIGObservationType(perfect_recall=True, private_info=pyspiel.PrivateInfoType.NONE))
     for observer in (public, recalled):
         assert "player 0" in observer.string_from(state, player=0) and hand not in observer.string_from(state, player=0)
     with pytest.raises(ValueError, match="nobody sees both hands"):
-        make_observation(
-            spiel, pyspiel.IIGObservationType(perfect_recall=False, private_info=pyspiel.PrivateInfoType.ALL_PLAYERS)
-        )
+        make_observation(spiel, kind(perfect_recall=False, private_info=private.ALL_PLAYERS))
 
 
-def test_what_is_kept_and_copied_is_small():
-    """A position takes hundreds of bytes, not thousands; and OpenSpiel's clones share what cannot change."""
+def test_positions_are_small_and_clones_share_them():
+    """Hundreds of bytes, not thousands; and OpenSpiel's clones share what cannot change."""
     spiel, rng = openspiel.load_game(SMALL), np.random.default_rng(0)
     state = spiel.new_initial_state()
     while not state.is_terminal():
         outcomes = [action for action, _ in state.chance_outcomes()] if state.is_chance_node() else state.legal_actions()
         state.apply_action(int(rng.choice(outcomes)))
     looks = spiel.nodes._looks.values()
-    assert len(looks) > 5
-    for look in looks:
-        assert len(pickle.dumps(tuple(look))) < 500
+    assert len(looks) > 5 and max(len(pickle.dumps(tuple(look))) for look in looks) < 500
     clone = state.clone()
     assert clone.steps and all(ours is theirs for ours, theirs in zip(clone.steps, state.steps, strict=True))
     assert clone._nodes is state._nodes
 
 
 def test_parameters_go_both_ways():
-    for rules in (*PRESETS.values(), CHEAP, SMALL):
+    for rules in (*PRESETS.values(), CHEAP, SMALL, Rules.official(points=False)):
         spiel = openspiel.load_game(rules)
         again = pyspiel.load_game(str(spiel))
         assert str(again) == str(spiel) and again.rules == spiel.rules
         assert again.rules == replace(rules, max_steps=rules.max_steps or openspiel.MAX_STEPS)
-
-
-def test_rules_by_name():
+        is_zero_sum = spiel.get_type().utility == pyspiel.GameType.Utility.ZERO_SUM
+        assert is_zero_sum == (rules.step_penalty == 0)
     spiel = pyspiel.load_game("unojax_uno(rules=official,hand_size=5,stacking=True,max_steps=90)")
-    assert spiel.rules == Rules.official(hand_size=5, stacking=True, max_steps=90)
-    # What undoes a field of a preset is given with all others.
-    assert pyspiel.load_game(str(openspiel.load_game(Rules.official(points=False)))).rules.points is False
-    assert spiel.num_distinct_actions() == 62 and openspiel.load_game("house").rules.stacking
-    with pytest.raises(ValueError, match=r"rules must be a unojax\.Rules or one of default, official, house, rlcard"):
-        openspiel.load_game("homely")
+    assert spiel.rules == Rules.official(hand_size=5, stacking=True, max_steps=90) and spiel.num_distinct_actions() == 62
 
 
-def test_a_step_penalty_is_not_zero_sum():
-    spiel = openspiel.load_game(CHEAP)
-    assert spiel.get_type().utility == pyspiel.GameType.Utility.GENERAL_SUM
-    assert openspiel.load_game(SMALL).get_type().utility == pyspiel.GameType.Utility.ZERO_SUM
-
-
-def test_an_illegal_action_is_refused():
-    state = openspiel.load_game(SMALL).new_initial_state()
-    while state.is_chance_node():
-        state.apply_action(state.chance_outcomes()[0][0])
-    wrong = next(action for action in range(61) if action not in state.legal_actions())
-    with pytest.raises(ValueError, match=f"action {wrong} is not legal here; legal are"):
-        state.apply_action(wrong)
-
-
-def test_impossible_outcomes_and_actions_after_the_end_are_refused():
-    """Each is a card that no deck has, an outcome that the game does not declare, or comes too late."""
-    state = openspiel.load_game(SMALL).new_initial_state()
+def test_refused_actions_and_outcomes():
+    """An illegal action, a card that no deck has, an outcome that the game does not declare, an action after the end."""
+    spiel = openspiel.load_game(SMALL)
+    state, playing = spiel.new_initial_state(), start_of(spiel)
     possible = {outcome for outcome, _ in state.chance_outcomes()}
-    for outcome in {-1, 3, 53, 54, 1000} - possible:
-        with pytest.raises(ValueError, match=f"chance outcome {outcome} is impossible here; possible are "):
-            state.clone()._apply_action(outcome)
-    state.apply_action(min(possible))
-    with pytest.raises(ValueError, match="impossible here"):
-        state._apply_action(-1 - min(possible))
-    while not state.is_terminal():
-        state.apply_action(state.chance_outcomes()[0][0] if state.is_chance_node() else state.legal_actions()[0])
-    with pytest.raises(ValueError, match="after the end of the game"):
-        state._apply_action(cards.DRAW)
+    wrong = next(action for action in range(61) if action not in playing.legal_actions())
+    over = start_of(spiel)
+    while not over.is_terminal():
+        over.apply_action(over.chance_outcomes()[0][0] if over.is_chance_node() else over.legal_actions()[0])
+    later = state.child(min(possible))
+    refusals(
+        {f"chance outcome {n}": lambda n=n: state.clone()._apply_action(n) for n in {-1, 3, 53, 54, 1000} - possible}
+        | {
+            "impossible here": lambda: later._apply_action(-1 - min(possible)),
+            f"action {wrong}": lambda: playing.apply_action(wrong),
+            "after the end of the game": lambda: over._apply_action(cards.DRAW),
+            "rules": lambda: openspiel.load_game("homely"),
+        }
+    )

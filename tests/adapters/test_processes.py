@@ -19,18 +19,15 @@ RULES = Rules(hand_size=2, max_steps=12)
 
 
 def gymnasium_env() -> tuple[Any, Callable[[Any], Any]]:
-    pytest.importorskip("gymnasium", reason="gymnasium is not installed")
     from unojax.adapters.gymnasium import UnoEnv
 
     env = UnoEnv("uniform", RULES)
-    info = env.reset(seed=3)[1]
-    action = int(info["action_mask"].argmax())
+    action = int(env.reset(seed=3)[1]["action_mask"].argmax())
     return env, lambda env: env.step(action)[0]["observation"]
 
 
-def many_envs() -> tuple[Any, Callable[[Any], Any]]:
-    """So many that threads share them."""
-    pytest.importorskip("gymnasium", reason="gymnasium is not installed")
+def many_gymnasium_envs() -> tuple[Any, Callable[[Any], Any]]:
+    """Return so many that threads share them."""
     from unojax.adapters.gymnasium import UnoVectorEnv
 
     envs = UnoVectorEnv(512, "uniform", RULES)
@@ -39,7 +36,6 @@ def many_envs() -> tuple[Any, Callable[[Any], Any]]:
 
 
 def pettingzoo_env() -> tuple[Any, Callable[[Any], Any]]:
-    pytest.importorskip("pettingzoo", reason="pettingzoo is not installed")
     from unojax.adapters.pettingzoo import env
 
     aec = env(RULES)
@@ -53,18 +49,19 @@ def pettingzoo_env() -> tuple[Any, Callable[[Any], Any]]:
 
 
 def rlcard_env() -> tuple[Any, Callable[[Any], Any]]:
-    pytest.importorskip("rlcard", reason="rlcard is not installed")
     from unojax.adapters import rlcard
 
     env = rlcard.make(RULES, seed=3)
-    state, _ = env.reset()
-    action = next(iter(state["legal_actions"]))
+    action = next(iter(env.reset()[0]["legal_actions"]))
     return env, lambda env: env.step(action)[0]["obs"]
 
 
-@pytest.mark.parametrize("make", [gymnasium_env, many_envs, pettingzoo_env, rlcard_env])
-def test_environments_survive_copies_and_pickles(make: Callable[[], tuple[Any, Callable[[Any], Any]]]):
-    """In mid-game; the copies go on as the environment does."""
+MAKERS = {gymnasium_env: "gymnasium", many_gymnasium_envs: "gymnasium", pettingzoo_env: "pettingzoo", rlcard_env: "rlcard"}
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_copies_and_pickles_in_mid_game_continue_as_the_environment(make: Callable[[], tuple[Any, Callable[[Any], Any]]]):
+    pytest.importorskip(MAKERS[make])
     env, play = make()
     copies = [copy.deepcopy(env), pickle.loads(pickle.dumps(env))]
     expected = play(env)
@@ -77,16 +74,6 @@ CONSTRUCTORS = {
     "pettingzoo": "import unojax.adapters.pettingzoo as a; a.env()",
     "rlcard": "import unojax.adapters.rlcard as a; a.make()",
 }
-
-
-@pytest.mark.parametrize("library", CONSTRUCTORS)
-def test_nothing_of_jax_starts_before_a_game_begins(library: str):
-    pytest.importorskip(library, reason=f"{library} is not installed")
-    code = [CONSTRUCTORS[library].format(agent) for agent in ("linear", "value", "mc:rollouts=8,particles=32")]
-    code += ["from jax._src import xla_bridge", "assert not xla_bridge.backends_are_initialized()"]
-    subprocess.run([sys.executable, "-c", "\n".join(code)], check=True)
-
-
 FORKED = """
 import sys
 import gymnasium, jax, unojax.adapters.gymnasium
@@ -98,13 +85,20 @@ envs.close()
 """
 
 
+@pytest.mark.parametrize("library", CONSTRUCTORS)
+def test_no_constructor_starts_jax(library: str):
+    pytest.importorskip(library)
+    code = [CONSTRUCTORS[library].format(agent) for agent in ("linear", "value", "mc:rollouts=8,particles=32")]
+    code += ["from jax._src import xla_bridge", "assert not xla_bridge.backends_are_initialized()"]
+    subprocess.run([sys.executable, "-c", "\n".join(code)], check=True)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-@pytest.mark.parametrize("started", [False, True])
-def test_forked_workers_play_or_say_why_not(started: bool):
-    pytest.importorskip("gymnasium", reason="gymnasium is not installed")
-    command = [sys.executable, "-W", "ignore", "-c", FORKED, *["started"] * started]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    if started:
-        assert "JAX had started before this process was forked" in ran.stderr
-    else:
-        assert ran.stdout.startswith("(2, "), ran.stderr
+def test_forked_workers_play_unless_jax_had_started():
+    pytest.importorskip("gymnasium")
+    command = [sys.executable, "-W", "ignore", "-c", FORKED]
+    fresh, late = (
+        subprocess.run([*command, *args], capture_output=True, text=True, check=False, timeout=300) for args in ([], ["started"])
+    )
+    assert fresh.stdout.startswith("(2, "), fresh.stderr
+    assert "JAX had started before this process was forked" in late.stderr

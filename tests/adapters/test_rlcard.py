@@ -1,4 +1,4 @@
-"""The RLCard environment: what RLCard's own tests of UNO look at, the engine's states, and RLCard's agents in both."""
+"""The RLCard environment: the checks of RLCard's own test of UNO, the engine's games, and RLCard's agents in both."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import rlcard
 from rlcard.games.uno.utils import ACTION_LIST
 from rlcard.models.uno_rule_models import UNORuleAgentV1
 
-from tests.adapters.engine import SOME_RULES, on_the_host
+from tests.adapters.engine import RULES, engine_positions, some_rules
+from tests.helpers import assert_trees_equal, refusals
 from unojax import cards, paired_score, parse_agent, play_match
 from unojax.adapters import rlcard as bridge
-from unojax.game import State
 from unojax.rules import Rules
 from unojax.text import parse_action
 
@@ -45,7 +45,7 @@ def test_actions_are_a_permutation():
     assert all(bridge.to_rlcard(bridge.to_rlcard(a)) == a for a in range(cards.NUM_ACTIONS))
 
 
-def test_what_rlcards_own_test_of_uno_checks():
+def test_the_test_of_rlcard():
     """`tests/envs/test_uno_env.py` and `determism_util.py` of RLCard, which are not in its wheel."""
     env = rlcard.make("unojax-uno", config={"seed": 0, "allow_step_back": True})
     state, _ = env.reset()
@@ -56,8 +56,7 @@ def test_what_rlcards_own_test_of_uno_checks():
         state = env.get_state(env.get_player_id())
     for _ in range(2):
         env.step_back()
-    assert env.get_perfect_information() == before
-    assert env.step_back() is False
+    assert env.get_perfect_information() == before and env.step_back() is False
     env.set_agents([Random(0), UNORuleAgentV1()])
     trajectories, payoffs = env.run(is_training=False)
     assert sum(payoffs) == 0 and set(payoffs) <= {-1, 0, 1}
@@ -71,102 +70,72 @@ def test_what_rlcards_own_test_of_uno_checks():
     assert play(5) == play(5) != play(6)
 
 
-@pytest.mark.parametrize("rules", SOME_RULES)
-def test_games_are_the_engines(rules: Rules):
-    env = bridge.make(rules, seed=3)
+@some_rules
+def test_games_are_the_engines(name: str):
+    env = bridge.make(RULES[name], seed=3)
     state, player = {}, -1
-
-    def begin(number: int) -> None:
-        nonlocal state, player
-        state, player = env.reset()
-
-    def play(action: int) -> None:
-        nonlocal state, player
-        state, player = env.step(bridge.to_rlcard(action))
-
-    def check(ours: State, total: np.ndarray) -> None:
+    for _, ours, _, legal, action in engine_positions(RULES[name], seed=3):
+        if ours.step_count == 0:
+            state, player = env.reset()
+        assert_trees_equal(ours, env.game.state)
         assert player == ours.current_player and env.is_over() == ours.is_over
+        assert sorted(map(bridge.to_rlcard, state["legal_actions"])) == legal
         raw, hands = state["raw_obs"], env.get_perfect_information()["hand_cards"]
         assert [len(hand) for hand in hands] == ours.hands.sum(-1).tolist() == raw["num_cards"]
         assert raw["penalty"] == ours.penalty and (raw["drawn"] is None) == (ours.drawn < 0)
         assert (raw["contested"] is None) == (ours.contested < 0)
         np.testing.assert_array_equal(env.get_payoffs(), ours.rewards if ours.terminated else [0, 0])
-
-    on_the_host(
-        rules,
-        seed=3,
-        begin=begin,
-        legal=lambda: sorted(map(bridge.to_rlcard, state["legal_actions"])),
-        play=play,
-        state=lambda: env.game.state,
-        check=check,
-    )
+        if action is not None:
+            state, player = env.step(bridge.to_rlcard(action))
 
 
-def test_planes_are_rlcards():
-    """Held copies and the target, with RLCard's colours: read back from the planes."""
+def test_planes_and_names_are_those_of_rlcard():
+    """Held copies and the target, with RLCard's colours, read back from the planes; an illegal action is refused and leaves no
+    trace."""
     env = bridge.make(seed=1)
     state, player = env.reset()
     planes, raw = state["obs"], state["raw_obs"]
     colors, ranks = "rgby", bridge._RANKS
-    for color in range(4):
-        for rank in range(13):
-            name = f"{colors[color]}-{ranks[rank]}"
-            assert planes[raw["hand"].count(name), color, rank] == 1
+    for color, rank in np.ndindex(4, 13):
+        assert planes[raw["hand"].count(f"{colors[color]}-{ranks[rank]}"), color, rank] == 1
     color, rank = (int(i[0]) for i in np.nonzero(planes[3]))
-    assert raw["target"] == f"{colors[color]}-{ranks[rank]}"
-    assert player == raw["current_player"] == 0
-
-
-def test_illegal_actions():
-    env = bridge.make(seed=0)
-    state, _ = env.reset()
+    assert raw["target"] == f"{colors[color]}-{ranks[rank]}" and player == raw["current_player"] == 0
     wrong = next(a for a in range(cards.NUM_ACTIONS) if a not in state["legal_actions"])
-    with pytest.raises(ValueError, match="is not legal; legal are"):
-        env.step(wrong)
-    with pytest.raises(ValueError, match="action must be in"):
-        env.step(99)
-    with pytest.raises(ValueError, match="action 'no-card' is not legal"):
-        env.step("no-card", raw_action=True)
-    # What is refused has not happened.
+    refusals(
+        {
+            "is not legal": lambda: env.step(wrong),
+            "action must be in": lambda: env.step(99),
+            "'no-card'": lambda: env.step("no-card", raw_action=True),
+        }
+    )
     assert env.action_recorder == [] and env.timestep == 0
     name = state["raw_legal_actions"][0]
     env.step(name, raw_action=True)
-    assert env.action_recorder == [(state["raw_obs"]["current_player"], name)] and env.timestep == 1
+    assert env.action_recorder == [(player, name)] and env.timestep == 1
 
 
-@pytest.mark.parametrize(
-    ("spec", "says"),
-    [
-        ("rlcard:leduc-holdem-cfr", "model must be one of uno-rule-v1, random, or a file .pt"),
-        ("rlcard:no.pt", "there is no file"),
-    ],
-)
-def test_errors(spec: str, says: str):
-    with pytest.raises(ValueError, match=says):
-        parse_agent(spec)
-
-
-@pytest.mark.parametrize(
-    ("rules", "got"),
-    [
-        (Rules.official(), "got may_draw=True, play_drawn='may', wild_draw_four='challenge'; take other rules"),
-        (Rules.house(), "got play_drawn='may'; take"),
-        (Rules(may_draw=True), "got may_draw=True; take"),
-    ],
-)
-def test_a_model_that_draws_wherever_it_may_is_refused_where_it_would_hardly_play(rules: Rules, got: str):
-    """RLCard's rule draws before it looks at its cards: see what it answers in a state with both."""
+def test_refused_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Also a model that draws wherever it may, under rules where it would hardly play: RLCard's rule draws before it looks at its
+    cards."""
     state = {"raw_legal_actions": ["r-5", "draw"], "raw_obs": {"hand": ["r-5"]}}
     assert UNORuleAgentV1().eval_step(state)[0] == "draw"
-    with pytest.raises(ValueError, match=f"model 'uno-rule-v1' draws wherever it may, .* such as 'default' and 'rlcard': {got}"):
-        parse_agent("rlcard:uno-rule-v1", rules=rules)
-    # Made for other rules, and no better.
-    with pytest.raises(ValueError, match=got):
-        play_match(jax.random.key(0), (parse_agent("rlcard:uno-rule-v1"), "uniform"), 1, rules=rules)
-
-
-def test_a_checkpoint_that_is_written_again_is_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    refusals(
+        {"model": lambda: parse_agent("rlcard:leduc-holdem-cfr"), "'no.pt'": lambda: parse_agent("rlcard:no.pt")}
+        | {
+            got: lambda rules=rules: parse_agent("rlcard:uno-rule-v1", rules=rules)
+            for got, rules in {
+                "got may_draw=True, play_drawn='may', wild_draw_four='challenge'": Rules.official(),
+                "got play_drawn='may'": Rules.house(),
+                "got may_draw=True": Rules(may_draw=True),
+            }.items()
+        }
+        | {
+            "play_drawn": lambda: play_match(
+                jax.random.key(0), (parse_agent("rlcard:uno-rule-v1"), "uniform"), 1, rules=Rules.house()
+            )
+        }
+    )
+    # A checkpoint that is written again is loaded again.
     monkeypatch.setattr(bridge, "_load_checkpoint", lambda path: Path(path).read_text())
     path = tmp_path / "model.pt"
     for content in ("first", "second one"):
@@ -175,9 +144,9 @@ def test_a_checkpoint_that_is_written_again_is_loaded_again(tmp_path: Path, monk
 
 
 @pytest.mark.slow
-def test_the_same_agent_in_both_houses_wins_as_often():
-    """RLCard's rule agent against random play, in RLCard's own loop over our environment and in our arena. The difference of two
-    independent scores is below five standard errors but once in a million."""
+def test_the_same_agent_wins_as_often_in_the_loop_of_rlcard_and_in_the_arena():
+    """RLCard's rule agent against random play. The difference of two independent scores exceeds five standard errors once in a
+    million."""
     env, wins, num = bridge.make(seed=0), 0.0, 400
     for number in range(num):
         seat = number % 2
@@ -191,7 +160,7 @@ def test_the_same_agent_in_both_houses_wins_as_often():
     assert abs(share - score.value) < 5 * error
 
 
-def test_the_same_key_plays_the_same_games():
+def test_the_same_key_plays_the_same_games_in_batches_of_any_size():
     agent = parse_agent("rlcard:uno-rule-v1")
     one, two = (play_match(jax.random.key(1), (agent, "uniform"), 8, batch_size=size, workers=1) for size in (16, 8))
     np.testing.assert_array_equal(one.winner, two.winner)
