@@ -1,4 +1,4 @@
-"""A server of games in a thread of its own, and what asks it."""
+"""Tabs of a browser without a browser: `Tab` calls the games of a server directly, `Page` connects to a running server."""
 
 from __future__ import annotations
 
@@ -15,23 +15,66 @@ from typing import Any
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import websocket_connect
 
+from unojax.decks import small_deck
+from unojax.rules import Rules
 from unojax.web.games import Defaults
 from unojax.web.server import ADDRESS, Server
+from unojax.web.tables import TableDefaults
 
+# Without the particle filter and the linear policy, which take long to compile.
 DEFAULTS = Defaults(opponent="uniform", seed=3, adviser="mc:rollouts=32,belief=unseen,policy=uniform", pace=0.0)
-"""Compile faster than the usual ones."""
+TABLES = TableDefaults(
+    Rules.official(deck=small_deck(colors=2, ranks=(0, 1, 2, 3, 10, 12), copies=1, wilds=2), hand_size=3),
+    "mc:rollouts=16,belief=unseen,policy=uniform",
+    seed=3,
+)
+SMALL = {"deck": "numbers", "hand_size": "3", "seed": "5", "opponent": "uniform", "seat": "0"}
+"""Choices of the form for a short game."""
+
+
+class Tab:
+    """A tab that sends clicks about the position that it was shown last, and keeps all messages. Everything sent is JSON."""
+
+    def __init__(self, folder: Path, defaults: Defaults | TableDefaults, name: str | None = None):
+        self.name, self.sent = name or str(uuid.uuid4()), list[dict[str, Any]]()
+        self.games: Any = defaults.games(folder, lambda name, message: self.sent.append(json.loads(json.dumps(message))))
+        self.path = folder / f"{self.name}.json"
+
+    def send(self, **message: Any) -> None:
+        self.games.hear(self.name, message)
+
+    def click(self, kind: str, **content: Any) -> None:
+        place = {name: self.state.get(name) for name in ("game", "turn")}
+        self.send(kind="board", content={"kind": kind} | place | content)
+
+    def play_first(self) -> None:
+        """Play the first card that may be played."""
+        held = next(held for held in self.state["hand"] if held["playable"])
+        self.click("play", card=held["card"], color="red")
+
+    @property
+    def states(self) -> list[dict[str, Any]]:
+        return [message["state"] for message in self.sent if message["kind"] == "state"]
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return self.states[-1]
+
+    @property
+    def notices(self) -> list[str]:
+        return [message["content"]["text"] for message in self.sent if message["kind"] == "custom"]
+
+    @property
+    def record(self) -> str:
+        """Text of the game, as the page saves it."""
+        self.send(kind="save")
+        return self.sent.pop()["text"]
 
 
 @contextmanager
-def serve(folder: Path, *, port: int = 0, **changes: Any) -> Iterator[Server]:
-    """Serve until the end of the block; by the same folder and port, it is the same server again."""
-    with running(Server(Defaults(**{**vars(DEFAULTS), **changes}), port=port, folder=folder)) as server:
-        yield server
-
-
-@contextmanager
-def running(server: Server) -> Iterator[Server]:
-    """Run a server until the end of the block."""
+def serve(folder: Path, *, port: int = 0, defaults: Defaults | TableDefaults = DEFAULTS) -> Iterator[Server]:
+    """Run a server until the end of the block. With the same folder and port, it is the same server again."""
+    server = Server(defaults, port=port, folder=folder)
     began, stop = threading.Event(), asyncio.Event()
     loops: list[asyncio.AbstractEventLoop] = []
 
@@ -40,7 +83,6 @@ def running(server: Server) -> Iterator[Server]:
         began.set()
         await server.run(stop)
 
-    # As `unojax play --web` does.
     thread = threading.Thread(target=asyncio.run, args=(run(),))
     thread.start()
     try:
@@ -53,7 +95,7 @@ def running(server: Server) -> Iterator[Server]:
 
 
 def ask(server: Server, path: str = "/", method: str = "GET", **headers: str) -> tuple[int, str, dict[str, str]]:
-    """An answer as it is: status, text and headers; nothing is followed."""
+    """Return an answer as it is: status, text and headers; no redirection is followed."""
     connection = HTTPConnection(ADDRESS, server.port, timeout=60)
     connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
     answer = connection.getresponse()
@@ -67,39 +109,29 @@ def with_cookie(server: Server) -> dict[str, str]:
 
 
 class Page:
-    """The channel of a page, without a page. Its loop has a thread of its own: a browser of other tests may hold this one."""
+    """The channel of a page, in the event loop of the server."""
 
     def __init__(self, server: Server, name: str | None = None, **headers: str):
-        self.server, self.name, self.loop = server, name or str(uuid.uuid4()), asyncio.new_event_loop()
+        self.server, self.name = server, name or str(uuid.uuid4())
         self.headers = with_cookie(server) | {"Origin": f"http://{ADDRESS}:{server.port}"} | headers
-        self.thread = threading.Thread(target=self.loop.run_forever)
 
     def __enter__(self) -> Page:
-        request = HTTPRequest(f"ws://{ADDRESS}:{self.server.port}/messages", headers=self.headers)
-
         async def connect() -> Any:
-            return await websocket_connect(request)
+            return await websocket_connect(HTTPRequest(f"ws://{ADDRESS}:{self.server.port}/messages", headers=self.headers))
 
-        self.thread.start()
-        try:
-            self.socket = self.run(connect())
-        except BaseException:
-            self.close()
-            raise
+        self.socket = self.run(connect())
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.loop.call_soon_threadsafe(self.socket.close)
-        self.run(asyncio.sleep(0.05))
-        self.close()
+        async def close() -> None:
+            self.socket.close()
+            await asyncio.sleep(0.05)
+
+        self.run(close())
 
     def run(self, doing: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(doing, self.loop).result(120)
-
-    def close(self) -> None:
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join()
-        self.loop.close()
+        assert self.server._loop is not None
+        return asyncio.run_coroutine_threadsafe(doing, self.server._loop).result(120)
 
     def send(self, text: str) -> None:
         async def write() -> None:
@@ -110,31 +142,21 @@ class Page:
     def say(self, **message: Any) -> None:
         self.send(json.dumps({"game": self.name} | message))
 
-    def hear(self, kind: str, **wanted: Any) -> dict[str, Any]:
-        """The next message of a kind; others before it are passed over."""
+    def hear(self, kind: str) -> dict[str, Any]:
+        """Return the next message of a kind; others before it are ignored."""
 
         async def read() -> dict[str, Any]:
             while True:
                 message = json.loads(await asyncio.wait_for(self.socket.read_message(), 120))
-                place = message.get("state", {})
-                if message["kind"] == kind and all(place.get(name) == value for name, value in wanted.items()):
+                if message["kind"] == kind:
                     return message
 
         return self.run(read())
 
-    def answers(self) -> list[dict[str, Any]]:
-        """All messages until now."""
-        self.say(kind="save")
+    def greet(self) -> dict[str, Any]:
+        """Return the state of the game after a greeting."""
+        self.say(kind="hello")
+        return self.hear("state")["state"]
 
-        async def read() -> list[dict[str, Any]]:
-            messages: list[dict[str, Any]] = []
-            while not messages or messages[-1]["kind"] != "record":
-                messages.append(json.loads(await asyncio.wait_for(self.socket.read_message(), 120)))
-            return messages[:-1]
-
-        return self.run(read())
-
-    def told(self, **message: Any) -> str:
-        """What the person is told after a message."""
-        self.say(**message)
+    def notice(self) -> str:
         return self.hear("custom")["content"]["text"]

@@ -1,4 +1,4 @@
-"""`unojax play --web` as a process: an address that answers, and an end by Ctrl-C."""
+"""`unojax play --web`: an address that answers, an end by Ctrl-C, and refusals of one line."""
 
 from __future__ import annotations
 
@@ -18,16 +18,12 @@ from unojax.cli import main
 from unojax.games.session import draw_seat
 from unojax.web.games import Defaults
 
+WEB = ["play", "--web", "--no-browser", "--opponent", "uniform", "--port"]
+
 
 def test_the_address_answers_and_ctrl_c_ends_it(tmp_path: Path):
-    command = [sys.executable, "-m", "unojax", "play", "--web", "--port", "0", "--no-browser", "--opponent", "uniform"]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"XDG_STATE_HOME": str(tmp_path)},
-    )
+    pipe, environment = subprocess.PIPE, os.environ | {"XDG_STATE_HOME": str(tmp_path)}
+    process = subprocess.Popen([sys.executable, "-m", "unojax", *WEB, "0"], stdout=pipe, stderr=pipe, text=True, env=environment)
     assert process.stdout is not None
     found = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", process.stdout.readline())
     assert found is not None
@@ -39,38 +35,26 @@ def test_the_address_answers_and_ctrl_c_ends_it(tmp_path: Path):
     assert (process.returncode, said) == (0, "")
 
 
-@pytest.mark.parametrize(
-    ("args", "says"),
-    [
-        ("--port 70000", "--port must be in [0, 65535], got 70000"),
-        ("--port 8000", "--port and --no-browser are about the page: add --web, or remove them"),
-        ("--no-browser", "--port and --no-browser are about the page"),
-        ("--web --save game.json", "--save, --resume, --auto-draw and --hints none have no effect with --web"),
-        ("--web --opponent nobody", "no agent is called 'nobody'"),
-    ],
-)
-def test_errors_are_one_line(capsys, args: str, says: str):
-    assert main(["play", *args.split()]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == "" and len(captured.err.splitlines()) == 1 and says in captured.err
-
-
-def test_a_port_that_is_taken_is_told(capsys, tmp_path: Path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
-    with serve(tmp_path / "one") as server:
-        assert main(["play", "--web", "--no-browser", "--opponent", "uniform", "--port", str(server.port)]) == 2
-        assert f"can't serve on 127.0.0.1:{server.port}" in capsys.readouterr().err
-
-
-def test_a_folder_that_can_not_be_written_is_told(capsys, tmp_path: Path, monkeypatch):
+def test_refusals_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    assert main(["play", "--web", "--no-browser", "--opponent", "uniform", "--port", "0"]) == 2
-    said = capsys.readouterr().err
-    assert f"--web: games can't be kept: can't write '{tmp_path / 'file'}" in said and "--port" not in said
+    with serve(tmp_path / "one") as server:
+        for folder, args, words in [
+            ("other", ["play", "--port", "70000"], "--port must be in [0, 65535], got 70000"),
+            ("other", ["play", "--port", "8000"], "--port"),
+            ("other", ["play", "--no-browser"], "--no-browser"),
+            ("other", ["play", "--web", "--save", "game.json"], "--save"),
+            ("other", ["play", "--web", "--opponent", "nobody"], "'nobody'"),
+            ("other", [*WEB, str(server.port)], f"can't serve on 127.0.0.1:{server.port}"),
+            ("file", [*WEB, "0"], f"--web: games can't be kept: can't write '{tmp_path / 'file'}"),
+        ]:
+            monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / folder))
+            assert main(args) == 2
+            captured = capsys.readouterr()
+            assert captured.out == "" and len(captured.err.splitlines()) == 1 and words in captured.err, args
+    assert "--port" not in captured.err
 
 
-def test_a_random_seat_is_drawn_from_the_seed_or_without_one(monkeypatch):
+def test_a_random_seat_is_drawn_from_the_seed_or_without_one(monkeypatch: pytest.MonkeyPatch):
     seats = []
 
     def note(defaults: Defaults, **options: object) -> None:
