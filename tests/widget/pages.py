@@ -1,4 +1,4 @@
-"""Boards without a page: the messages that one would get, and clicks as it would send them."""
+"""Boards without a page: the messages that a page would get, and the clicks that it would send."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from unojax.widget import Board
 
 RULES = Rules(deck=parse_deck("colors=2,ranks=0-3+S++2,copies=1,wilds=1"), hand_size=3)
 QUIET = {"opponent": "uniform", "rules": RULES, "show_belief": False, "show_win_probability": False}
-"""A game without what takes long to compile."""
+"""A game without the parts that take long to compile."""
 # Without the particle filter and the linear policy, which take long to compile.
-ADVISER = "mc:rollouts=32,particles=64,belief=unseen,policy=uniform"
-# Player 0 can play R0, R2, W and W+4 on R3.
+ADVISER = "mc:rollouts=32,belief=unseen,policy=uniform"
 MY_TURN = "R0,R2,Y1,W,W+4/Y0,Y2/-/* R3 0 0 0 - *"
+"""Player 0 can play R0, R2, W and W+4 on R3."""
 
 
 class Comm(BaseComm):
-    """The channel that a Jupyter kernel would open for a widget; keeps what the widget sends.
+    """The channel that a Jupyter kernel would open for a widget; keeps the messages of the widget.
 
-    All of it is JSON of the Jupyter widget protocol, what a notebook's page would get: the first message has the whole state, the
-    later ones what has changed.
+    They are JSON of the Jupyter widget protocol: the first has the whole state, the later ones its changes.
     """
 
     def __init__(self, *args: Any, **kwargs: Any):
@@ -36,32 +35,32 @@ class Comm(BaseComm):
     def publish_msg(self, msg_type: str, data: Any = None, metadata: Any = None, buffers: Any = None, **keys: Any) -> None:
         """Called by the widget for every message."""
         del msg_type, metadata, keys
-        assert not buffers, "all that a board says is JSON"
-        # Through JSON, as to a page: what happens later to the objects is not to be seen.
+        assert not buffers, "every message of a board is JSON"
+        # A copy through JSON, as a page gets it: later changes of the objects do not show.
         self.sent.append(json.loads(json.dumps(data)))
 
     def receive(self, data: dict[str, Any]) -> None:
-        """A message from the page."""
+        """Take a message from the page."""
         self.handle_msg({"content": {"data": data}, "buffers": []})
 
     def click(self, **content: Any) -> None:
-        """A custom message from the page, about the position that was sent last unless it says otherwise."""
+        """Take a click from the page, about the position that was sent last unless it names another."""
         place = {name: self.states[-1][name] for name in ("game", "turn")}
         self.receive({"method": "custom", "content": place | content})
 
     @property
     def states(self) -> list[dict[str, Any]]:
-        """Data that the page got, in order."""
+        """Data of the page, in order."""
         return [state for data in self.sent if (state := data.get("state", {}).get("state"))]
 
     @property
     def notices(self) -> list[str]:
-        """Words that the page was told to say."""
+        """Messages to the person."""
         return [data["content"]["text"] for data in self.sent if data.get("method") == "custom"]
 
 
 def make(new: Callable[[], Board], channel: type[Comm] = Comm) -> tuple[Board, Any]:
-    """A board, and its channel."""
+    """Return a board and its channel."""
     with mock.patch("comm.create_comm", channel):
         board = new()
     assert isinstance(board.comm, channel)
@@ -69,5 +68,5 @@ def make(new: Callable[[], Board], channel: type[Comm] = Comm) -> tuple[Board, A
 
 
 def board_at(position: str, **options) -> tuple[Board, Comm]:
-    """A quiet board at a position, and its channel."""
+    """Return a quiet board at a position, and its channel."""
     return make(lambda: Board(**(QUIET | {"seed": 0, "start": parse_position(position, rules=RULES)} | options)))

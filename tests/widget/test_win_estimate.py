@@ -1,4 +1,4 @@
-"""What a board tells of the chances and of the hidden hand: belief, win probability, hints. No message gives the hand away."""
+"""Win probability, belief and hints of a board. No message depends on the hidden hand."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 
+from tests.telltale import TellTale
 from tests.viz.games import with_other_hand
 from tests.widget.pages import ADVISER, MY_TURN, QUIET, RULES, board_at, make
 from unojax import Rules, make_state, parse_position
@@ -16,21 +17,22 @@ from unojax.text import format_cards
 from unojax.widget import Board
 
 
-def test_no_message_depends_on_the_hidden_hand(telltale):
-    check_no_message_depends_on_the_hidden_hand()
+@pytest.fixture
+def telltale(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace the advisor by one without a cost, whose numbers depend on everything that it is given."""
+    monkeypatch.setattr("unojax.board.game.Advisor", TellTale)
 
 
-@pytest.mark.slow
-def test_no_message_of_a_search_depends_on_the_hidden_hand():
-    check_no_message_depends_on_the_hidden_hand()
-
-
-def check_no_message_depends_on_the_hidden_hand() -> None:
-    """Two games that are the same to the person: all that is sent is the same, until the opponent moves and tells something."""
-    start = make_state("R0 R2 Y1 W", "Y0 Y2 Y3", "R3", rules=RULES)
-    other = with_other_hand(jax.device_get(start), 1)
+@pytest.mark.parametrize("advisor", [TellTale, pytest.param(None, marks=pytest.mark.slow)])
+def test_no_message_depends_on_the_hidden_hand(advisor, monkeypatch: pytest.MonkeyPatch):
+    """Contract: what that player may know, and nothing else. Two games that are the same to the person have the same messages,
+    until the opponent moves."""
+    if advisor is not None:
+        monkeypatch.setattr("unojax.board.game.Advisor", advisor)
+    start = jax.device_get(make_state("R0 R2 Y1 W", "Y0 Y2 Y3", "R3", rules=RULES))
+    other = with_other_hand(start, 1)
     assert format_cards(start.hands[1]) != format_cards(other.hands[1])
-    told = []
+    messages = []
     for state in (start, other):
         board, comm = make(lambda state=state: Board("uniform", rules=RULES, adviser=ADVISER, seed=5, start=state))
         comm.click(kind="shown")
@@ -41,13 +43,13 @@ def check_no_message_depends_on_the_hidden_hand() -> None:
         states = [state for state in comm.states if state["turn"] <= 1]
         assert {state["turn"] for state in states} == {0, 1}
         assert states[-1]["belief"] and states[-1]["win"] and any(state["hint"] for state in states)
-        told.append(json.dumps([opened, *states], sort_keys=True))
-        # It would tell everything.
-        assert '"seed"' not in told[-1]
-    assert told[0] == told[1]
+        messages.append(json.dumps([opened, *states], sort_keys=True))
+        # The seed would reveal every card.
+        assert '"seed"' not in messages[-1]
+    assert messages[0] == messages[1]
 
 
-def test_belief_and_win_probability(monkeypatch):
+def test_belief_and_win_probability(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("unojax.board.game._GAMES", 64)
     start = make_state("R0 R2", "Y0 Y2", "R3", rules=RULES)
     board, comm = make(lambda: Board("uniform", rules=RULES, adviser=ADVISER, seed=1, start=start))
@@ -63,41 +65,39 @@ def test_belief_and_win_probability(monkeypatch):
     assert len(comm.sent) == sent, "a second page needs no second look"
     comm.click(kind="hint")
     hint = comm.states[-1]["hint"]
-    assert set(hint["wins"]) == {"R0", "R2"} and hint["card"] in hint["wins"]
-    assert all(0 < win < 1 for win in hint["wins"].values())
-    # Whoever plays from a hand of two wins with the second card, if not the other one does before.
+    assert set(hint["wins"]) == {"R0", "R2"} and hint["card"] in hint["wins"] and all(0 < p < 1 for p in hint["wins"].values())
     while not board.is_over:
         board.play(int(np.flatnonzero(board.legal_mask)[0]))
     end = comm.states[-1]
     assert end["win"] == {"now": float(end["won"]), "error": 0.0} and end["wins"][-1] == [end["turn"], float(end["won"])]
-    turns = [turn for turn, _ in end["wins"]]
-    assert turns == list(range(end["turn"] + 1))
+    assert [turn for turn, _ in end["wins"]] == list(range(end["turn"] + 1))
     held = set(end["opponent"]["hand"])
     assert all(f'data-card="{name}"' in end["belief"]["light"] for name in held)
     assert end["belief"]["light"].count("data-held") == len(held)
 
 
 def test_either_can_be_left_out(telltale):
-    for belief, win in ((True, False), (False, True)):
+    for belief, win in ((True, False), (False, True), (False, False)):
         board, comm = board_at(MY_TURN, show_belief=belief, show_win_probability=win)
         comm.click(kind="shown")
         state = comm.states[-1]
         assert (state["belief"] is not None, state["win"] is not None, bool(state["wins"])) == (belief, win, win)
-        assert (state["showsBelief"], state["showsWin"]) == (belief, win) and board.win_estimate is not None
-    board, comm = board_at(MY_TURN)
-    comm.click(kind="shown")
-    assert board.look() is None and board.win_estimate is None and len(comm.states) == 1
+        assert (state["showsBelief"], state["showsWin"]) == (belief, win)
+        assert (board.win_estimate is not None) == (belief or win) and (board.look() is None) == (not (belief or win))
 
 
-@pytest.mark.parametrize(("discount", "penalty", "told"), [(1, 0.0, {"R0", "R2"}), (0.9, 0.0, {"R0", "R2"}), (1, 0.01, set())])
-def test_values_that_are_no_probabilities_are_not_told_as_such(discount, penalty, told, telltale, monkeypatch):
+def test_values_that_are_no_probabilities_are_not_shown(telltale, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("unojax.games.session.Session.warm", lambda self: None)
-    rules = replace(RULES, step_penalty=penalty)
-    start = make_state("R0 R2", "Y0 Y2", "R3", rules=rules)
-    board, comm = make(lambda: Board("uniform", rules=rules, seed=1, start=start, adviser=f"mc:discount={discount}"))
-    board.show_hint()
-    hint = comm.states[-1]["hint"]
-    assert hint["card"] in ("R0", "R2") and set(hint["wins"]) == told
+    for discount, penalty, shown in ((1, 0.0, {"R0", "R2"}), (0.9, 0.0, {"R0", "R2"}), (1, 0.01, set())):
+        rules = replace(RULES, step_penalty=penalty)
+        start = make_state("R0 R2", "Y0 Y2", "R3", rules=rules)
+        adviser = f"mc:discount={discount}"
+        board, comm = make(
+            lambda rules=rules, start=start, adviser=adviser: Board("uniform", rules=rules, start=start, adviser=adviser)
+        )
+        board.show_hint()
+        hint = comm.states[-1]["hint"]
+        assert hint["card"] in ("R0", "R2") and set(hint["wins"]) == shown
 
 
 def test_hints(telltale):
@@ -106,26 +106,20 @@ def test_hints(telltale):
     hint = comm.states[-1]["hint"]
     assert set(hint["wins"]) == {"R0", "R2", "W"} and all(0 < win < 1 for win in hint["wins"].values())
     assert hint["card"] in hint["wins"] and (hint["color"] is None) == (hint["card"] != "W")
-    # The page waits for an answer, and a model of Jupyter passes on what has changed.
+    # The page waits for an answer, and Jupyter sends only changes.
     before = comm.states
     comm.click(kind="hint")
-    assert len(comm.states) == len(before) + 1
-    assert comm.states[-1]["hint"] == hint and comm.states[-1] != before[-1]
+    assert len(comm.states) == len(before) + 1 and comm.states[-1]["hint"] == hint and comm.states[-1] != before[-1]
     board.play("R0")
     assert all(state["hint"] == {} for state in comm.states if state["turn"] > 0)
-    board, comm = board_at("R0,Y1/Y0,Y2,YS/-/* R3 0 0 0 - *")
-    board.show_hint()
-    assert comm.states[-1]["hint"] == {"card": "R0", "color": None, "wins": {}}
-    board, comm = board_at("Y1/Y0,Y2,YS/-/* R3 0 0 0 - *")
-    board.show_hint()
-    assert comm.states[-1]["hint"] == {}
-
-
-def test_hints_of_other_choices(telltale):
-    """A draw at will is a choice with a chance of its own, and may be the one advised."""
-    advised = set()
+    for hand, hint in (("R0,Y1", {"card": "R0", "color": None, "wins": {}}), ("Y1", {})):
+        board, comm = board_at(f"{hand}/Y0,Y2,YS/-/* R3 0 0 0 - *")
+        board.show_hint()
+        assert comm.states[-1]["hint"] == hint
+    # A draw at will is a choice with a probability of its own, and may be the one advised.
+    advised, official = set(), Rules.official(deck=RULES.deck, hand_size=3)
     for seed in range(6):
-        start = parse_position("R0,R2,Y1/Y0,Y2,YS/-/* R3 0 0 0 - *", rules=Rules.official(deck=RULES.deck, hand_size=3))
+        start = parse_position("R0,R2,Y1/Y0,Y2,YS/-/* R3 0 0 0 - *", rules=official)
         board, comm = make(lambda seed=seed, start=start: Board(**(QUIET | {"rules": None}), seed=seed, start=start))
         board.show_hint()
         hint = comm.states[-1]["hint"]
