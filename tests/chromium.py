@@ -1,4 +1,4 @@
-"""A headless Chromium for the tests of pages: fixtures of `tests/conftest.py`, for a process has one at most."""
+"""Fixtures for pages in a headless Chromium, of which a process has at most one."""
 
 from __future__ import annotations
 
@@ -27,10 +27,8 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture
 def open_page(chromium: Any) -> Any:
-    """Opens an address in a window of its own; fails at the end if the page complained or asked for what is not its own.
-
-    What is its own begins with `home`, if that is not the address; a complaint with the words `forgives` in it is none.
-    """
+    """A context manager that opens an address in a window of its own, and fails at the end if the page complained or requested an
+    address that does not begin with `home` (None: the address). Complaints that contain `forgives` are allowed."""
 
     @contextmanager
     def opened(address: str, *, home: str | None = None, forgives: str = "", **options: Any) -> Iterator[Any]:
@@ -41,7 +39,7 @@ def open_page(chromium: Any) -> Any:
         page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda asked: None if asked.url.startswith(own) else complaints.append(asked.url))
-        # Milliseconds: on a busy machine the first look at a game compiles for minutes.
+        # Milliseconds: on a busy machine the first position compiles for minutes.
         page.set_default_timeout(240_000)
         page.goto(address)
         yield page

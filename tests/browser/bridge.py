@@ -1,7 +1,6 @@
 """A page with a live widget and without Jupyter: the widget's own script and style, its messages carried by HTTP.
 
-Every message of the widget's channel is handed to the page as it is. They are those of the Jupyter widget protocol, so what a
-notebook's page would get, this one gets.
+The page gets every message of the widget's channel unchanged, in the Jupyter widget protocol, as a notebook's page would.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ window.leave = widget.render({ model, el: document.getElementById("cell") });
 
 
 class StreamedComm(Comm):
-    """Tells those who wait that something was sent."""
+    """A channel that notifies waiting threads of every message."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         self.news = threading.Condition()
@@ -57,26 +56,25 @@ class StreamedComm(Comm):
 
 @contextmanager
 def serve(comm: StreamedComm) -> Iterator[str]:
-    """Serve the page of a widget to one browser; gives its address."""
+    """Serve the page of a widget to one browser, at the address that this returns."""
     state = comm.sent[0]["state"]
     for message in comm.sent[1:]:
         state |= message.get("state", {})
     first = len(comm.sent)
     # One message at a time, as in a kernel.
     kernel, closed = threading.Lock(), threading.Event()
+    files = {
+        "/": ("text/html", PAGE),
+        "/widget.js": ("text/javascript", state["_esm"]),
+        "/style.css": ("text/css", state["_css"]),
+        "/state": ("application/json", json.dumps(state)),
+    }
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path == "/messages":
                 return self._stream()
-            files = {
-                "/": ("text/html", PAGE),
-                "/widget.js": ("text/javascript", state["_esm"]),
-                "/style.css": ("text/css", state["_css"]),
-                "/state": ("application/json", json.dumps(state)),
-            }
-            kind, body = files.get(self.path, ("text/plain", ""))
-            return self._answer(200 if self.path in files else 404, kind, body)
+            return self._answer(200 if self.path in files else 404, *files.get(self.path, ("text/plain", "")))
 
         def do_POST(self) -> None:
             data = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -1,60 +1,39 @@
-"""`unojax play --web` in a real browser: whole games, by clicks and by keys alone; reload, two tabs, a server that stops."""
+"""`unojax play --web` in a real browser: whole games by clicks and by keys alone; reload, two tabs, a server that stops."""
 
 from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.browser.play import RESULT, SMALLEST, assert_fits, click_last, play_to_the_end, turn_after, wait_until
 from tests.telltale import TellTale
-from tests.web.serving import serve
+from tests.web.serving import DEFAULTS, serve
 from unojax.games.gamefile import parse_game
 from unojax.games.session import Session
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
+SHORT = {"preset": "fields", "hand_size": "3", "seed": "11", "opponent": "scarcest-color"}
+FINISHED = "[...document.querySelectorAll('.win, .belief')].every(part => part.ariaBusy === 'false')"
 
 
 @pytest.fixture
 def telltale(monkeypatch):
-    """Advice that compiles nothing; `test_on_a_phone_...` has the real one."""
+    """Replace the advisor by one that compiles nothing; `test_on_a_phone_...` has the real one."""
     monkeypatch.setattr("unojax.board.game.Advisor", TellTale)
 
 
 @contextmanager
 def tab(open_page: Any, server: Any, **options: Any) -> Any:
-    """A tab with its first position."""
-    home = f"http://127.0.0.1:{server.port}/"
-    with open_page(server.address, home=home, **options) as page:
+    """Open a tab, with its first position."""
+    with open_page(server.address, home=f"http://127.0.0.1:{server.port}/", **options) as page:
         page.wait_for_selector(".hand button")
         page.set_default_timeout(60_000)
         yield page
-
-
-def wait_until(page: Any, done: str, *arguments: Any) -> Any:
-    """Ask the page until it gives something: its policy forbids what Playwright's own waiting would evaluate in it."""
-    for _ in range(600):
-        if found := page.evaluate(done, *arguments):
-            return found
-        page.wait_for_timeout(50)
-    raise AssertionError(f"never true: {done}")
-
-
-def turn_after(page: Any, turn: int) -> int:
-    """The first turn after this one at which the person moves or the game is over."""
-    done = """turn => { const at = document.querySelector('.unojax-board').dataset;
-      return +at.turn > turn && at.tomove !== 'opponent' && String(at.turn); }"""
-    return int(wait_until(page, done, turn))
-
-
-def click_first(page: Any) -> None:
-    """Play the first card that may be played, or draw."""
-    if page.locator(".hand .playable").count() == 0:
-        return page.click(".deck.due")
-    page.locator(".hand .playable").first.click()
-    return page.click(".pick.green") if page.locator(".chooser").is_visible() else None
 
 
 def deal(page: Any, **choices: str) -> None:
@@ -68,25 +47,11 @@ def deal(page: Any, **choices: str) -> None:
     page.wait_for_selector(f'[data-game="{number + 1}"][data-turn="0"], [data-game="{number + 1}"][data-tomove="you"]')
 
 
-SHORT = {"preset": "fields", "hand_size": "3", "seed": "11", "opponent": "scarcest-color"}
-RESULT = re.compile(r"(You win|The opponent wins|drawn).* after \d+ turns")
-
-
 def test_a_whole_game_by_clicks(open_page, telltale, tmp_path: Path):
     with serve(tmp_path) as server, tab(open_page, server) as page:
         assert page.url == f"http://127.0.0.1:{server.port}/", "the token is out of the address"
         deal(page, **SHORT)
-        turn = 0
-        while page.get_attribute(".unojax-board", "data-tomove") == "you":
-            playable = page.locator(".hand .playable")
-            if playable.count():
-                playable.last.click()
-                if page.locator(".chooser").is_visible():
-                    page.click(".pick.green")
-            else:
-                page.click(".deck.due")
-            turn = turn_after(page, turn)
-        assert RESULT.search(page.inner_text(".says"))
+        turn, _ = play_to_the_end(page)
         with page.expect_download() as download:
             page.click("#save")
         saved = parse_game(download.value.path().read_text(encoding="utf-8"))
@@ -105,51 +70,44 @@ def test_a_whole_game_by_clicks(open_page, telltale, tmp_path: Path):
 
 
 def test_a_whole_game_by_the_keyboard_alone(open_page, telltale, tmp_path: Path):
-    """Tab, Shift+Tab, arrows and Enter; the mouse is never used."""
+    """Tab, arrows and Enter; the mouse is never used."""
 
-    def focused(page: Any, wanted: str) -> bool:
+    def focused(wanted: str) -> bool:
         return page.evaluate("wanted => document.activeElement.matches(wanted)", wanted)
 
-    def tab_to(page: Any, wanted: str) -> None:
+    def tab_to(wanted: str) -> None:
         for _ in range(60):
-            if focused(page, wanted):
+            if focused(wanted):
                 return
             page.keyboard.press("Tab")
         raise AssertionError(f"no focus on {wanted}")
 
     with serve(tmp_path) as server, tab(open_page, server) as page:
-        tab_to(page, "#choose")
+        tab_to("#choose")
         page.keyboard.press("Enter")
-        assert focused(page, "#form [name=opponent]")
-        page.keyboard.press("Control+A")
-        page.keyboard.type("uniform")
-        tab_to(page, "#form [name=preset]")
-        page.keyboard.type("as below")
-        tab_to(page, "#form [name=hand_size]")
-        page.keyboard.press("Control+A")
-        # As many as in `SHORT`, whose programs are there.
-        page.keyboard.type("3")
-        tab_to(page, "#form [name=seed]")
-        page.keyboard.type("4")
+        assert focused("#form [name=opponent]")
+        # As many cards as in `SHORT`, whose programs are compiled.
+        for name, value in {"opponent": "uniform", "preset": "as below", "hand_size": "3", "seed": "4"}.items():
+            tab_to(f"#form [name={name}]")
+            if name != "preset":
+                page.keyboard.press("Control+A")
+            page.keyboard.type(value)
         page.keyboard.press("Enter")
         page.wait_for_selector('[data-game="2"]')
-        turn = -1
-        while True:
-            turn = turn_after(page, turn)
-            if page.get_attribute(".unojax-board", "data-tomove") != "you":
-                break
+        turn = turn_after(page, -1)
+        while page.get_attribute(".unojax-board", "data-tomove") == "you":
             # After the first move the focus is where the next one can be made.
-            tab_to(page, ".hand .playable, .deck.due")
+            tab_to(".hand .playable, .deck.due")
             page.keyboard.press("Enter")
             if page.locator(".chooser").is_visible():
                 page.keyboard.press("ArrowRight")
                 page.keyboard.press("Enter")
-        assert RESULT.search(page.inner_text(".says"))
-        assert focused(page, ".new"), "the next game can be dealt"
+            turn = turn_after(page, turn)
+        assert RESULT.search(page.inner_text(".says")) and focused(".new"), "the next game can be dealt"
 
 
 def test_draws_at_will_and_passes(open_page, telltale, tmp_path: Path):
-    """Under the official rules one may draw, and then play that card or pass."""
+    """Under the official rules a player may draw, and then play that card or pass."""
     with serve(tmp_path) as server, tab(open_page, server) as page:
         deal(page, preset="official", seed="3", opponent="uniform")
         turn = turn_after(page, -1)
@@ -163,36 +121,24 @@ def test_draws_at_will_and_passes(open_page, telltale, tmp_path: Path):
         assert re.search(r"^You pass\.$", page.inner_text(".moves"), re.MULTILINE)
 
 
-def test_a_reload_loses_nothing_and_two_tabs_are_two_games(open_page, telltale, tmp_path: Path):
-    with serve(tmp_path) as server, tab(open_page, server) as page:
+def test_a_game_survives_a_reload_another_tab_and_a_stopped_server(open_page, telltale, tmp_path: Path):
+    # The browser itself complains about the channel that it can't open.
+    with serve(tmp_path) as server:
+        manager, port = tab(open_page, server, forgives="ERR_CONNECTION_REFUSED"), server.port
+        page = manager.__enter__()
         deal(page, **SHORT)
-        page.locator(".hand .playable, .deck.due").first.click()
-        if page.locator(".chooser").is_visible():
-            page.click(".pick.red")
+        click_last(page)
         turn = turn_after(page, 0)
-        moves = page.inner_text(".moves")
+        moves, hand = page.inner_text(".moves"), page.inner_text(".hand")
         page.reload()
         page.wait_for_selector(f'[data-turn="{turn}"]')
         assert page.inner_text(".moves") == moves
         other = page.context.new_page()
-        other.goto(f"http://127.0.0.1:{server.port}/")
+        other.goto(f"http://127.0.0.1:{port}/")
         other.wait_for_selector(".hand button")
         assert other.get_attribute(".unojax-board", "data-turn") == "0" and other.locator(".hand button").count() == 7
         assert page.inner_text(".moves") == moves
-
-
-def test_a_server_that_stops_is_told_and_the_game_goes_on(open_page, telltale, tmp_path: Path):
-    # The browser itself complains about the channel that it can't open.
-    with serve(tmp_path) as server:
-        manager = tab(open_page, server, forgives="ERR_CONNECTION_REFUSED")
-        page = manager.__enter__()
-        deal(page, **SHORT)
-        page.locator(".hand .playable, .deck.due").first.click()
-        if page.locator(".chooser").is_visible():
-            page.click(".pick.red")
-        turn = turn_after(page, 0)
-        hand = page.inner_text(".hand")
-        port = server.port
+        other.close()
     page.wait_for_selector("#lost:visible")
     assert "The server has stopped. Start unojax play --web again" in page.inner_text("#lost")
     assert page.evaluate("document.getElementById('cell').inert")
@@ -200,16 +146,24 @@ def test_a_server_that_stops_is_told_and_the_game_goes_on(open_page, telltale, t
         page.wait_for_selector("#lost", state="hidden")
         page.wait_for_selector(f'[data-turn="{turn}"]')
         assert page.inner_text(".hand") == hand
-        page.locator(".hand .playable, .deck.due").first.click()
-        if page.locator(".chooser").is_visible():
-            page.click(".pick.red")
+        click_last(page)
         assert turn_after(page, turn) > turn
-        # The new server knows that this page watches.
-        wait_until(page, "[...document.querySelectorAll('.win, .belief')].every(part => part.ariaBusy === 'false')")
+        # The new server computes belief and win probability for this page.
+        wait_until(page, FINISHED)
+    page.wait_for_selector("#lost:visible")
+    for kept in (tmp_path / "games").iterdir():
+        kept.write_text("{}")
+    with serve(tmp_path, port=port, defaults=replace(DEFAULTS, seed=None)):
+        page.wait_for_selector("#lost", state="hidden")
+        wait_until(page, "document.querySelectorAll('.hand button').length === 7")
+        page.wait_for_selector('.notice:has-text("The last game can\'t go on")')
+        # Win probability and belief come later; they are no other position and keep the notice.
+        wait_until(page, FINISHED)
+        assert ".kept.json" in page.inner_text(".notice")
         manager.__exit__(None, None, None)
 
 
-def test_where_the_opponent_fails_the_last_game_or_move_comes_back(open_page, telltale, tmp_path: Path, monkeypatch):
+def test_if_the_opponent_fails_the_last_game_or_move_comes_back(open_page, telltale, tmp_path: Path, monkeypatch):
     def fail(session: Session) -> int:
         raise RuntimeError("out of memory")
 
@@ -222,55 +176,36 @@ def test_where_the_opponent_fails_the_last_game_or_move_comes_back(open_page, te
             page.click("#form .main")
             page.wait_for_selector('.notice:has-text("This went wrong in Python: out of memory")')
             assert page.get_attribute(".unojax-board", "data-game") == "2" and page.is_disabled(".tool.back")
-            click_first(page)
+            click_last(page)
             page.wait_for_selector('[data-turn="1"][data-tomove="opponent"]')
             page.wait_for_selector(".tool.back:enabled")
             assert "stuck" in page.inner_text(".who")
             page.click(".tool.back")
             page.wait_for_selector('[data-turn="0"][data-tomove="you"]')
-        click_first(page)
+        click_last(page)
         assert turn_after(page, 0) > 1
-
-
-def test_a_notice_about_another_game_stays(open_page, telltale, tmp_path: Path):
-    with serve(tmp_path) as server:
-        manager = tab(open_page, server, forgives="ERR_CONNECTION_REFUSED")
-        page = manager.__enter__()
-        deal(page, **SHORT)
-        port = server.port
-    page.wait_for_selector("#lost:visible")
-    (kept,) = (tmp_path / "games").iterdir()
-    kept.write_text("{}")
-    with serve(tmp_path, port=port, seed=None):
-        page.wait_for_selector("#lost", state="hidden")
-        wait_until(page, "document.querySelectorAll('.hand button').length === 7")
-        page.wait_for_selector('.notice:has-text("The last game can\'t go on")')
-        # Win probability and belief come later, and are no other position.
-        wait_until(page, "[...document.querySelectorAll('.win, .belief')].every(part => part.ariaBusy === 'false')")
-        assert f"{kept.stem}.kept.json" in page.inner_text(".notice")
-        manager.__exit__(None, None, None)
 
 
 def test_a_saved_game_is_loaded_and_nonsense_is_refused_in_words(open_page, telltale, tmp_path: Path):
     with serve(tmp_path / "state") as server, tab(open_page, server) as page:
         with page.expect_download() as download:
             page.click("#save")
-        saved = tmp_path / "game.json"
+        saved, bad, large = (tmp_path / name for name in ("game.json", "bad.json", "large.json"))
         saved.write_bytes(download.value.path().read_bytes())
+        bad.write_text("{}")
+        large.write_bytes(b" " * 1_000_001)
         deal(page, **SHORT)
         assert page.locator(".hand button").count() == 3
         page.set_input_files("#file", saved)
         page.wait_for_selector('[data-game="3"]')
         assert page.locator(".hand button").count() == 7
-        (tmp_path / "bad.json").write_text("{}")
-        page.set_input_files("#file", tmp_path / "bad.json")
+        page.set_input_files("#file", bad)
         page.wait_for_selector(".notice:has-text('This is no saved game')")
-        (tmp_path / "large.json").write_bytes(b" " * 1_000_001)
-        page.set_input_files("#file", tmp_path / "large.json")
+        page.set_input_files("#file", large)
         page.wait_for_selector(".notice:has-text('large.json is no saved game: it has more than 1 MB.')")
         assert page.is_hidden("#lost")
         page.click("#choose")
-        assert page.input_value("#form [name=seed]") == "", "another game is another one"
+        assert page.input_value("#form [name=seed]") == "", "the next game is another one"
         page.fill("#form [name=opponent]", "nobody")
         page.click("#form .main")
         page.wait_for_selector(".notice:has-text(\"No agent is called 'nobody'\")")
@@ -279,23 +214,20 @@ def test_a_saved_game_is_loaded_and_nonsense_is_refused_in_words(open_page, tell
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_on_a_phone_nothing_stands_out_and_all_is_named(open_page, tmp_path: Path, scheme: str):
+def test_on_a_phone_nothing_stands_out_and_everything_is_named(open_page, tmp_path: Path, scheme: str):
     options = {"viewport": {"width": 360, "height": 740}, "color_scheme": scheme}
     with serve(tmp_path) as server, tab(open_page, server, **options) as page:
         page.wait_for_selector(".belief svg")
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert_fits(page)
         page.click("#choose")
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert_fits(page)
         unnamed = page.eval_on_selector_all(
             "button, input, select, textarea",
             "all => all.filter(e => !(e.labels?.length || e.ariaLabel || e.textContent.trim())).map(e => e.outerHTML)",
         )
-        assert unnamed == []
-        # Who says what stands on a card presses it by voice.
+        # A person who speaks the text of a card presses it by voice.
         shown = "e => e.innerText.trim() && !e.ariaLabel.includes(e.innerText.trim())"
         misnamed = page.eval_on_selector_all(".hand button", f"all => all.filter({shown}).map(e => [e.innerText, e.ariaLabel])")
-        assert misnamed == []
-        sizes = page.eval_on_selector_all(
-            "header button, dialog button, .hand button", "all => all.map(e => Math.min(e.offsetWidth, e.offsetHeight))"
-        )
-        assert min(size for size in sizes if size) >= 24, "large enough for a finger"
+        assert unnamed == misnamed == []
+        size = page.eval_on_selector_all("header button, dialog button, .hand button", SMALLEST)
+        assert size >= 24, "large enough for a finger"
