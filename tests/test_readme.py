@@ -1,4 +1,4 @@
-"""The code in the README runs as it stands, and prints what it says."""
+"""The code in the README runs as it stands, and its output is the one that it shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the documentation share."""
+"""Fixture of the tests of the documentation."""
 
 from __future__ import annotations
 

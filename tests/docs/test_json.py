@@ -1,17 +1,14 @@
-"""The page on the JSON of commands: all commands that write some, and a comparison that sees what is wrong.
+"""The page on the JSON of commands lists every command that writes some, and the comparison with it finds every difference.
 
-That each command writes what the page says is seen wherever a test has it write JSON (`tests/cli/conftest.py`).
+`tests/cli/conftest.py` compares the JSON of every test of a command with the page.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.documented import COMMON, RATE, mismatches, sections
 from unojax import Rules, cli
@@ -22,36 +19,25 @@ def test_every_command_that_writes_json_is_on_the_page():
     assert set(sections()) - {COMMON, RATE} == writers
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What `unojax agents` writes: text, truth values, lists and objects with keys of their own."""
-    path: Path = tmp_path_factory.mktemp("json") / "agents.json"
+def test_differences_from_the_page_are_found(tmp_path: Path):
+    path = tmp_path / "agents.json"
     assert cli.main(["agents", "--json", str(path)]) == 0
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
-def test_what_is_as_documented_is_let_through(written: dict[str, Any]):
-    assert mismatches(written) == []
-
-
-@pytest.mark.parametrize(
-    ("change", "where"),
-    [
+    text = path.read_text(encoding="utf-8")
+    assert mismatches(json.loads(text)) == []
+    for change, where in [
         (lambda data: data.pop("policies"), "policies: documented, and missing"),
         (lambda data: data.update(more=1), "more: not documented"),
         (lambda data: data.update(policies=[]), "policies: [] is no string by policy"),
         (lambda data: data["agents"]["mc"].pop("summary"), "agents[].summary: documented, and missing"),
         (lambda data: data["agents"]["mc"]["parameters"][0].update(key=1), "agents[].parameters[].key: 1 is no string"),
         (lambda data: data["agents"]["mc"].update(parameters=None), "agents[].parameters: None is no list of objects"),
-    ],
-)
-def test_what_is_not_is_told(written: dict[str, Any], change: Callable[[dict[str, Any]], object], where: str):
-    data = json.loads(json.dumps(written))
-    change(data)
-    assert mismatches(data) == [where]
+    ]:
+        data = json.loads(text)
+        change(data)
+        assert mismatches(data) == [where]
 
 
-def test_numbers_are_told_apart():
+def test_integers_numbers_and_truth_values_differ():
     machine = {
         "device": {"platform": "cpu", "kind": "cpu", "count": 1, "cpu_cores": None},
         "versions": {"unojax": "", "rules": 1, "jax": "", "jaxlib": "", "python": ""},
@@ -60,11 +46,7 @@ def test_numbers_are_told_apart():
     data: dict[str, Any] = {"command": "exploit", "game": "tiny", "seed": 0, "keys": 1, "exact_belief": None, "seconds": 1}
     data |= {"rules": asdict(Rules()), "results": [row]} | machine
     assert mismatches(data) == []
-    data["keys"] = 8.0
-    data["seed"] = True
+    data |= {"keys": 8.0, "seed": True}
     del data["rules"]["deck"]
-    assert sorted(mismatches(data)) == [
-        "keys: 8.0 is no integer",
-        "rules.deck: documented, and missing",
-        "seed: True is no integer",
-    ]
+    found = ["keys: 8.0 is no integer", "rules.deck: documented, and missing", "seed: True is no integer"]
+    assert sorted(mismatches(data)) == found

@@ -1,4 +1,4 @@
-"""The code on the pages of the site runs as it stands, and prints what they say."""
+"""The code on the pages of the site runs as it stands, and its output is the one that they show."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGES = {
 # Not part of `make setup`: the blocks that show their interfaces run where they are installed.
 OTHER_LIBRARIES = frozenset({"gymnasium", "jaxmarl", "open_spiel", "pettingzoo", "pgx", "pyspiel", "rlcard"})
 SHORTER = {
-    # A belief that takes no filter, which those pages do without that are not about one.
+    # A belief without a filter, except on the pages about filters.
     "last.safetensors uniform scarcest-color --games 4000": "last.safetensors,belief=unseen uniform --games 20",
     "--games 4000": "--games 20",
     "uniform --games 64": "uniform --games 8",
@@ -30,38 +30,29 @@ SHORTER = {
     "mc:rollouts=64,belief=unseen": "mc:rollouts=4,belief=unseen,policy=uniform",
     "(search, unojax.uniform), 16": "(search, unojax.uniform), 2",
 }
-"""Commands and code take less time with these parts changed, of which nothing is printed; in this order."""
+"""Parts of commands and code that are replaced, in this order, to take less time; nothing of their output is on a page."""
 # Their programs run for less time than optimising them takes.
 NOT_OPTIMIZED = ("tutorials/belief", "tutorials/first-steps", "tutorials/gpu", "tutorials/train")
-# What they have the reader do, train and measure, has tests of its own.
+# Their plays, trainings and measurements have tests of their own.
 LONG = ("tutorials/policy", "tutorials/gpu", "explanation/measuring", "guides/agents")
 
 
-def has_code(path: Path) -> bool:
-    """Tell a page with something to run."""
-    return any(block.kind in ("python", "sh") for block in blocks_of(path))
+def page_with_code(name: str):
+    """Return the parameter of a page with its marks."""
+    marks = [pytest.mark.optimized] * (name not in NOT_OPTIMIZED) + [pytest.mark.long] * (name in LONG)
+    return pytest.param(name, marks=marks)
+
+
+RUNNING = [name for name, path in PAGES.items() if any(block.kind in ("python", "sh") for block in blocks_of(path))]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            name,
-            marks=[
-                *([] if name in NOT_OPTIMIZED else [pytest.mark.optimized]),
-                *([pytest.mark.long] if name in LONG else []),
-            ],
-        )
-        for name, path in PAGES.items()
-        if has_code(path)
-    ],
-)
+@pytest.mark.parametrize("name", [page_with_code(name) for name in RUNNING])
 def test_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    # A program that plays is asked nothing.
+    # No command may wait for a person.
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    # Pages import the files that they have the reader write.
+    # Pages import the files that the reader writes.
     monkeypatch.syspath_prepend(tmp_path)
     if name == "tutorials/train":
         # Whole training runs have tests of their own.
@@ -76,7 +67,7 @@ def test_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
                 del sys.modules[module]
 
 
-def test_what_is_shortened_is_on_pages():
+def test_shortened_parts_are_on_pages():
     written = "".join(path.read_text(encoding="utf-8") for path in PAGES.values())
     assert [part for part in SHORTER if part not in written] == []
 
@@ -84,14 +75,7 @@ def test_what_is_shortened_is_on_pages():
 def test_counts_are_equal_and_measured_numbers_near():
     shown = "10,000 games, 49 steps, 67% won by 0.5, R5 at -1.25"
     assert_printed("10,000 games,  49 steps,\n66% won by 0.7, R5 at -1.27", shown, "here")
-    for part, other in (
-        ("49", "50"),
-        ("000", "001"),
-        ("67%", "70%"),
-        ("67%", "67"),
-        ("0.5", "0.8"),
-        ("-1.25", "1.25"),
-        ("R5", "R6"),
-    ):
+    others = {"49": "50", "000": "001", "67%": "70%", "67% won": "67 won", "0.5": "0.8", "-1.25": "1.25", "R5": "R6"}
+    for part, other in others.items():
         with pytest.raises(AssertionError, match="here"):
             assert_printed(shown.replace(part, other), shown, "here")
