@@ -27,26 +27,7 @@ def test_a_part_that_runs_out_of_memory_says_what_to_lower():
         gpu.guarded(broken, "beliefs")
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--scale", "0"], "--scale must be in (0, 1]"),
-        (["--scale", "2"], "--scale must be in (0, 1]"),
-        (["--repeats", "0"], "--repeats must be at least 1"),
-        (["--parts", "chess"], "--parts must be among simulate"),
-        (["--compile-only", "--programs", "chess"], "--programs must be among simulate"),
-        # What would be for nothing.
-        (["--programs", "policy training"], "name --parts to measure"),
-        (["--compile-only", "--parts", "policy_training"], "with --compile-only name --programs"),
-    ],
-)
-def test_bad_options(options: list[str], told: str, capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit):
-        harness.main("gpu", options)
-    assert told in capsys.readouterr().err
-
-
-def test_missing_wheels_are_told_of_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_missing_wheels_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     def no_wheels(**_: object) -> None:
         # As JAX says it where they are missing.
         raise NotImplementedError("topology not implemented for cuda")
@@ -57,8 +38,8 @@ def test_missing_wheels_are_told_of_in_one_line(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(gpu.topologies, "get_topology_desc", no_wheels)
     with pytest.raises(SystemExit):
         harness.main("gpu", ["--compile-only"])
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert "error: compiling for an H100 needs JAX's CUDA wheels; install them in an environment of their own" in told
+    complaint = capsys.readouterr().err.splitlines()[-1]
+    assert "error: compiling for an H100 needs JAX's CUDA wheels; install them in an environment of their own" in complaint
 
 
 def test_parts_share_their_time_in_order_of_worth(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):

@@ -7,12 +7,47 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from benchmarks import __main__, harness
 from benchmarks.harness import Config, Program, Row, Task, Timing
+from tests.helpers import refusals
+
+ALL = dict(harness.BENCHMARKS)
+BAD_OPTIONS = {
+    "squares --batch-sizes x": "--batch-sizes",
+    "squares --batch-sizes 0": "--batch-sizes",
+    "squares --games 3": "--games",
+    "squares --repeats 2": "--repeats",
+    "beliefs --games 1": "--games",
+    "beliefs --decks huge": "huge",
+    "belief_agreement --games 0": "--games",
+    "belief_agreement --decks huge": "huge",
+    "belief_agreement --particles x": "--particles",
+    "belief_speed --repeats 0": "--repeats",
+    "search_shortfall --games 3": "--games",
+    "search_shortfall --runs 3": "--runs",
+    "search_shortfall --agents nobody": "nobody",
+    "search_shortfall --opponents mc": "mc",
+    "search_speed --rollouts 6": "--rollouts",
+    "search_speed --single 0": "--single",
+    "search_speed --batch-sizes x": "--batch-sizes",
+    "value_quality --games 1": "--games",
+    "value_quality --rollouts 0": "--rollouts",
+    "win_calibration --agents linear": "--agents must be two",
+    "win_calibration --games 1": "--games",
+    "win_calibration --rollouts 1": "--rollouts",
+    "win_calibration --decks mine": "'mine'",
+    "gpu --scale 0": "--scale",
+    "gpu --scale 2": "--scale",
+    "gpu --repeats 0": "--repeats",
+    "gpu --parts chess": "--parts",
+    "gpu --compile-only --programs chess": "--programs",
+    # Nothing would come of them.
+    "gpu --programs policy training": "--parts",
+    "gpu --compile-only --parts policy_training": "--programs",
+}
 
 
 @pytest.fixture
@@ -56,13 +91,13 @@ def test_a_run_measures_what_the_file_lacks(measured: list[int], tmp_path: Path)
     assert len(harness.main("squares", ["--batch-sizes", "3"])) == 1, "without a file nothing is kept"
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"rows": 1}', '{"rows": [{"benchmark": "squares"}]}'])
-def test_a_file_of_something_else_is_refused(measured: list[int], tmp_path: Path, content: str, capsys):
+def test_a_file_of_something_else_is_refused(measured: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = tmp_path / "other.json"
-    path.write_text(content)
-    with pytest.raises(SystemExit):
-        harness.main("squares", ["--json", str(path)])
-    assert "holds no rows of a benchmark" in capsys.readouterr().err and path.read_text() == content and not measured
+    for content in ("", "[]", '{"rows": 1}', '{"rows": [{"benchmark": "squares"}]}'):
+        path.write_text(content)
+        with pytest.raises(SystemExit):
+            harness.main("squares", ["--json", str(path)])
+        assert "holds no rows of a benchmark" in capsys.readouterr().err and path.read_text() == content and not measured
 
 
 def test_not_a_number_is_not_written(tmp_path: Path):
@@ -74,31 +109,32 @@ def test_not_a_number_is_not_written(tmp_path: Path):
     assert path.read_text() == before and list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("options", [["--batch-sizes", "x"], ["--batch-sizes", "0"], ["--games", "3"], ["--repeats", "2"]])
-def test_bad_options(measured: list[int], options: list[str]):
-    with pytest.raises(SystemExit):
-        harness.main("squares", options)
-    assert not measured
+def test_bad_options_are_refused_and_named(measured: list[int], capsys: pytest.CaptureFixture[str]):
+    """For each benchmark, and by the checks of all of them."""
+    harness.BENCHMARKS.update(ALL)
+    failures = []
+    for line, words in BAD_OPTIONS.items():
+        name, *options = line.split()
+        with pytest.raises(SystemExit) as end:
+            harness.main(name, options)
+        complaint = " ".join(capsys.readouterr().err.split())
+        if end.value.code != 2 or words not in complaint:
+            failures.append(f"{line!r} without {words!r}: {complaint!r}")
+    assert not failures and not measured, "\n".join(failures)
 
 
-def test_numbers_have_a_least():
-    with pytest.raises(ValueError, match="--max-steps must be at least 1, got 0"):
-        Config(max_steps=0)
-    with pytest.raises(ValueError, match="--batch-sizes must be at least 1, got -2"):
-        Config(batch_sizes=(4, -2))
-    with pytest.raises(ValueError, match="--games must be even, got 3"):
-        harness.even(3)
-
-
-@pytest.mark.parametrize(("text", "sizes"), [("64,256", (64, 256)), ("2^3..2^5", (8, 16, 32)), ("2^10", (1024,))])
-def test_sizes(text: str, sizes: tuple[int, ...]):
-    assert harness.parse_sizes(text) == sizes
-
-
-@pytest.mark.parametrize("text", ["", "abc", "0", "-4", "1..2..3"])
-def test_bad_sizes(text: str):
-    with pytest.raises(ValueError, match="sizes must look like"):
-        harness.parse_sizes(text)
+def test_numbers_and_sizes():
+    sizes = {"64,256": (64, 256), "2^3..2^5": (8, 16, 32), "2^10": (1024,)}
+    assert {text: harness.parse_sizes(text) for text in sizes} == sizes
+    bad = ("", "abc", "0", "-4", "1..2..3")
+    refusals(
+        {f"sizes must look like ({text})": lambda text=text: harness.parse_sizes(text) for text in bad}
+        | {
+            "--max-steps must be at least 1": lambda: Config(max_steps=0),
+            "--batch-sizes must be at least 1": lambda: Config(batch_sizes=(4, -2)),
+            "--games must be even": lambda: harness.even(3),
+        }
+    )
 
 
 def test_rates_come_from_the_median_and_the_extremes():
@@ -115,7 +151,7 @@ def test_programs_take_turns_and_the_first_run_does_not_count():
     times, _ = harness.time_in_turns({"a": prepared, "b": partial(order.append, "b")}, 2)
     assert order == [0, "b", 1, "b", 2, "b"]
     assert all(len(timing.seconds) == len(timing.cpu_seconds) == 2 for timing in times.values())
-    assert harness.repeat(lambda: jnp.arange(3), 1)[1].tolist() == [0, 1, 2]
+    assert harness.repeat(lambda: np.arange(3), 1)[1].tolist() == [0, 1, 2]
 
 
 def test_digest_tells_values_shapes_and_types_apart():

@@ -76,25 +76,6 @@ def test_shortfall_is_measured_for_each_opponent(tmp_path: Path, monkeypatch: py
     assert [opponent for _, opponent, _, _ in asked] == ["guard", "keep-wilds"]
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("search_shortfall", ["--games", "3"]),
-        ("search_shortfall", ["--runs", "3"]),
-        ("search_shortfall", ["--agents", "nobody"]),
-        ("search_shortfall", ["--opponents", "mc"]),
-        ("search_speed", ["--rollouts", "6"]),
-        ("search_speed", ["--single", "0"]),
-        ("search_speed", ["--batch-sizes", "x"]),
-        ("value_quality", ["--games", "1"]),
-        ("value_quality", ["--rollouts", "0"]),
-    ],
-)
-def test_bad_options(name: str, options: list[str]):
-    with pytest.raises(SystemExit):
-        harness.main(name, options)
-
-
 @pytest.mark.slow  # compiles a dozen programs to run for a second
 @pytest.mark.long
 def test_speed():

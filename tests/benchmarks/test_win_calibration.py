@@ -37,21 +37,6 @@ def test_what_is_said_is_compared_with_results(monkeypatch: pytest.MonkeyPatch) 
     assert 0.01 < figures["surplus"]["mean"] < 0.04
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--agents", "linear"], "--agents must be two, player 0 and player 1, got 1"),
-        (["--games", "1"], "--games must be at least 2"),
-        (["--rollouts", "1"], "--rollouts must be at least 2"),
-        (["--decks", "mine"], "got 'mine'"),
-    ],
-)
-def test_options_that_make_no_measurement(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        harness.main("win_calibration", options)
-    assert message in " ".join(capsys.readouterr().err.split())
-
-
 @pytest.mark.slow  # games with beliefs and rollouts
 @pytest.mark.long
 def test_games_with_an_adviser(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,12 @@
-"""What the tests of several commands share."""
+"""Commands in this process: their text, their JSON, and tables of command lines that they refuse."""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Sequence
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from unojax.terminal.conversation import Record
 
 @pytest.fixture(autouse=True)
 def documented_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever JSON a command writes in a test has the fields that the documentation says, and no others."""
+    """Compare all JSON that a command writes in a test with the fields on the page of the documentation."""
     write = output.write_json
 
     def checked(target: str, data: dict[str, Any]) -> None:
@@ -33,16 +35,72 @@ def documented_json(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def complaint(capsys: pytest.CaptureFixture[str]) -> Callable[[Sequence[str]], str]:
-    """Run a command line that is to be refused; what it says, which is one line and all its output."""
+def run_json(capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
+    """Run a command with `--json -` and return the JSON, which must be all of its output; `note` is part of its notes."""
 
-    def run(args: Sequence[str]) -> str:
-        assert main(args) == EXIT_USAGE
+    def run(*args: str, status: int = 0, note: str = "") -> dict[str, Any]:
+        assert main([*args, "--json", "-"]) == status
         captured = capsys.readouterr()
-        assert captured.out == "" and captured.err.startswith("unojax") and captured.err.count("\n") == 1
-        return captured.err
+        assert note in captured.err
+        return json.loads(captured.out)
 
     return run
+
+
+@pytest.fixture
+def run_text(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run a command that succeeds without a note and return its output, which must fit 80 columns without colours."""
+
+    def run(*args: str) -> str:
+        assert main(args) == 0
+        captured = capsys.readouterr()
+        assert captured.err == "" and "\x1b" not in captured.out
+        assert all(len(line) <= 80 and line == line.rstrip() for line in captured.out.splitlines())
+        return captured.out
+
+    return run
+
+
+@pytest.fixture
+def run_ascii(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Run a command whose output can be nothing but ASCII."""
+
+    def run(*args: str) -> str:
+        out = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="strict", write_through=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", out)
+            assert main(args) == 0
+        return out.buffer.getvalue().decode("ascii")
+
+    return run
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., None]:
+    """Check a table of command lines, each with words that must be in the complaint, such as the name of the option.
+
+    The words of `before` stand before each line. A line must end with the status of a wrong use and print one line, on the error
+    stream. All lines run; those that do otherwise are listed together.
+    """
+
+    def check(table: Mapping[str, str], before: Sequence[str] = ()) -> None:
+        failures = []
+        for line, words in table.items():
+            status = main([*before, *shlex.split(line)])
+            out, complaint = capsys.readouterr()
+            is_one_line = complaint.startswith("unojax") and complaint.count("\n") == 1 and not out
+            if status != EXIT_USAGE or not is_one_line or words not in complaint:
+                failures.append(f"{line!r} without {words!r}: status {status}, {complaint!r} {out[:200]!r}")
+        assert not failures, "\n".join(failures)
+
+    return check
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the error stream be a terminal."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
 
 
 @pytest.fixture
@@ -53,7 +111,7 @@ def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 @pytest.fixture(scope="session")
 def games(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Session, str, Path]]:
-    """Whole games with their transcripts and files; the person sits at seat 0 and 1 by turns."""
+    """Return whole games with their transcripts and files; the person sits at seats 0 and 1 alternately."""
     folder = tmp_path_factory.mktemp("games")
     played = []
     for seed in SEEDS:

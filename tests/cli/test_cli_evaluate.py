@@ -1,11 +1,14 @@
-"""`unojax evaluate`."""
+"""`unojax evaluate`, and `unojax agents`, the list of all agents with their keys."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
+from importlib.util import find_spec
 
 import pytest
 
@@ -13,15 +16,14 @@ from unojax.arena import evaluation
 from unojax.arena.evaluation import GAMES, OPPONENTS
 from unojax.cli import main
 from unojax.cli.evaluate import Evaluate
-from unojax.specs import parse_agent
+from unojax.policies import POLICIES
+from unojax.specs import AGENTS, parse_agent, settings_of
 
 
-def test_table_and_json(capsys, tmp_path):
+def test_table_and_json(run_text, tmp_path):
     out = tmp_path / "score.json"
     # Programs of `test_cli_arena.py`, if its workers were here first.
-    command = f"evaluate keep-wilds --opponents uniform scarcest-color --games 20 --quiet --json {out}"
-    assert main(command.split()) == 0
-    text = capsys.readouterr().out
+    text = run_text(*f"evaluate keep-wilds --opponents uniform scarcest-color --games 20 --quiet --json {out}".split())
     data = json.loads(out.read_text())
     results = data["results"]
     assert results["agent"] == "keep-wilds" and data["versions"]["rules"] == results["rules_version"]
@@ -29,13 +31,16 @@ def test_table_and_json(capsys, tmp_path):
         assert word in re.sub(r"\s+", " ", text)
     assert [row["games"] for row in results["rows"]] == [20, 20]
     assert data["faults"] == {"keep-wilds": [], "uniform": [], "scarcest-color": []}
+    # The command line repeats the library's defaults, since it starts without JAX.
+    default = {field.name: field.default for field in dataclasses.fields(Evaluate)}
+    assert (default["opponents"], default["games"]) == (OPPONENTS, GAMES)
 
 
-def test_faults_of_the_agent_and_of_opponents(capsys, monkeypatch):
+def test_faults_of_the_agent_and_of_opponents_are_noted(capsys, monkeypatch):
     row = evaluation.EvaluationRow("x", 2, 0, 2, 0, 0.0, (0.0, 0.5), 0.0)
     found = evaluation.Evaluation("process:false", (row,), None, None, None, 1971, "0", 1)
     monkeypatch.setattr(evaluation, "evaluate", lambda *args, **options: found)
-    # That of the opponent is another program to look at.
+    # Another program, which plays as the opponent.
     agents = [parse_agent(spec) for spec in ("process:seconds=1,false", "process:seconds=2,false")]
     for agent in agents:
         program = agent.program  # pyright: ignore[reportAttributeAccessIssue]
@@ -45,33 +50,51 @@ def test_faults_of_the_agent_and_of_opponents(capsys, monkeypatch):
     captured = capsys.readouterr()
     late = "late: 1 (first: gave no answer in 1 s)"
     assert json.loads(captured.out)["faults"] == {agents[0].name: [late], agents[1].name: [late], "uniform": []}
-    said = [f"unojax evaluate: {agent.name} lost games by its own fault: {late}" for agent in agents]
-    assert captured.err.splitlines() == said
-
-
-def test_the_command_asks_for_what_the_library_does():
-    """The command line has the defaults once more, since it starts without JAX."""
-    default = {field.name: field.default for field in dataclasses.fields(Evaluate)}
-    assert (default["opponents"], default["games"]) == (OPPONENTS, GAMES)
+    notes = [f"unojax evaluate: {agent.name} lost games by its own fault: {late}" for agent in agents]
+    assert captured.err.splitlines() == notes
 
 
 @pytest.mark.slow
-def test_other_rules_have_no_rating(capsys):
+def test_other_rules_have_no_rating(run_json):
     # Rules and number as in `tests/arena/test_evaluation.py`, whose programs are there.
-    assert main("evaluate keep-wilds --opponents uniform --games 20 --quiet --hand-size 2 --json -".split()) == 0
-    results = json.loads(capsys.readouterr().out)["results"]
+    results = run_json(*"evaluate keep-wilds --opponents uniform --games 20 --quiet --hand-size 2".split())["results"]
     assert results["rating"] is None and results["rating_margin"] is None
 
 
-@pytest.mark.parametrize(
-    ("command", "says"),
-    [
-        ("evaluate linear --games 3", "--games must be a positive even number"),
-        ("evaluate nobody", "no agent is called 'nobody'"),
-        ("evaluate mc:belief=truth", "mc:belief=truth looks at the hidden hand: what it does is no function of"),
-        ("evaluate linear --opponents linear", "opponents must be one or more other agents than linear"),
-    ],
-)
-def test_errors(capsys, command: str, says: str):
-    assert main(command.split()) == 2
-    assert says in capsys.readouterr().err
+def test_bad_command_lines_are_refused(refused):
+    refused(
+        {
+            "linear --games 3": "--games",
+            "nobody": "no agent is called 'nobody'",
+            "mc:belief=truth": "mc:belief=truth",
+            "linear --opponents linear": "opponents",
+        },
+        ["evaluate"],
+    )
+
+
+def test_every_agent_and_key_is_listed_with_its_default(run_json, run_text):
+    data = run_json("agents")
+    assert data["policies"] == {name: policy.summary for name, policy in POLICIES.items()}
+    assert list(data["agents"]) == list(AGENTS)
+    for name, agent in data["agents"].items():
+        if name == "rlcard" and find_spec("rlcard") is None:
+            assert "pip install 'unojax[rlcard]'" in agent["summary"] and not agent["parameters"]
+            continue
+        assert [p["key"] for p in agent["parameters"]] == list(settings_of(name)) and agent["summary"].endswith(".")
+        for parameter in agent["parameters"]:
+            assert parameter["meaning"] and "as in" not in parameter["meaning"]
+            # A printed default can be typed, and changes nothing; some agents need a network, a command or a model as well.
+            if parameter["default"] != "none" and name not in ("policy", "process", "rlcard"):
+                assert parse_agent(f"{name}:{parameter['key']}={parameter['default']}").name == name
+    out = run_text("agents")
+    for word in (*POLICIES, *AGENTS, "simulations=1000", "head=value", "my.py:name"):
+        assert word in out
+    assert out.count("belief=particles") == 3
+
+
+def test_without_docstrings_agents_have_no_words():
+    """Python leaves docstrings out under -OO."""
+    code = "from unojax.cli import main; main(['agents'])"
+    ran = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=True)
+    assert "mc" in ran.stdout and "rollouts" in ran.stdout

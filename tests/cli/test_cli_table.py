@@ -1,83 +1,68 @@
-"""`unojax table`: whole conversations with a scripted person, on terminals of several widths, and what is saved."""
+"""`unojax table`: conversations with a scripted person, and the files of the games."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
-from pathlib import Path
 
-import pytest
 from rich.console import Console
 
-from tests.games.test_at_table import AGENT
-from tests.games.test_seen import VARIANTS
+from tests.cli.by_script import lines
+from unojax import Rules
+from unojax.decks import parse_deck
 from unojax.games.at_table import Table
 from unojax.games.gamefile import read_game
 from unojax.terminal.entries import Command, Input, read_input
 from unojax.terminal.table_conversation import TableConversation
 
-# Under official rules: a drawn card that is played, what if, a mistake at the first event, refusals, a count.
+# Rules and agent of `tests/games/test_at_table.py`, with which this file shares its programs.
+RULES = Rules.official(deck=parse_deck("colors=2,ranks=0-3+S++2,copies=1,wilds=2"), hand_size=3)
+AGENT = "mc:rollouts=16,particles=64,policy=uniform,model=uniform|scarcest-color"
+# A drawn card that is played, what if, a mistake at the first event, refusals, a count.
 GAME = ["r1", "d", "d r3", "R3", "r2", "? rs", "f1 wr", "h", "l", "x", "y3", "", "=5", "u", "q"]
 
 
-def scripted(lines: list[str]) -> Callable[[str], str]:
-    """A person who types these lines, and then nothing more."""
-    left = iter(lines)
-
-    def read(prompt: str) -> str:
-        del prompt
-        line = next(left, None)
-        if line is None:
-            raise EOFError
-        return line
-
-    return read
-
-
-def talk(table: Table, lines: list[str], width: int = 80, path: Path | None = None) -> tuple[int, str]:
-    out = io.StringIO()
-    console = Console(file=out, width=width, markup=False, highlight=False, emoji=False)
-    status = TableConversation(table, scripted(lines), console, None if path is None else str(path)).run()
-    return status, out.getvalue()
+def talk(table: Table, typed: list[str], width: int = 80, path=None) -> str:
+    """Hold a whole conversation and return its transcript."""
+    console = Console(file=(out := io.StringIO()), width=width, markup=False, highlight=False, emoji=False)
+    assert TableConversation(table, lines(*typed), console, None if path is None else str(path)).run() == 0
+    return out.getvalue()
 
 
 def official(**others) -> Table:
-    return Table("R1 RS W", "R0", rules=VARIANTS["official"], **AGENT, **others)
+    return Table("R1 RS W", "R0", rules=RULES, agent=AGENT, seed=3, **others)
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_a_game_in_a_terminal(width: int, tmp_path: Path):
-    table, path = official(), tmp_path / "game.json"
-    status, out = talk(table, GAME, width, path)
-    assert status == 0
-    rows = out.splitlines()
-    assert all(len(row) <= width or str(path) in row for row in rows)
-    assert all(row == row.rstrip() for row in rows)
-    assert [str(event) for event in table.events] == ["W:R", "draw", "draw(R3)", "R3", "R2"]
-    assert read_game(path).seen().events == table.events
-    for words in (
-        "  1  You play R1.",
-        "  2  They draw a card.",
-        "  3  You draw R3.",
-        "  1  You play W and declare red.",
-        "  6  You lost track: they hold 5 cards.",
-        "Can they play on this?",
-        "They play like",
-        "You win",
-        "Play ",
-        "Unknown event 'x'",
-        "f r3     the last event was r3",
-        "unojax table --resume continues it",
-    ):
-        assert words in out, words
-    # Asked for alone, and not entered.
-    assert out.count("  6  You play RS") == 1
+def test_a_game_in_a_terminal(tmp_path):
+    path = tmp_path / "game.json"
+    for width in (60, 80, 120):
+        table = official()
+        out = talk(table, GAME, width, path)
+        assert all((len(row) <= width or str(path) in row) and row == row.rstrip() for row in out.splitlines())
+        assert [str(event) for event in table.events] == ["W:R", "draw", "draw(R3)", "R3", "R2"]
+        assert read_game(path).seen().events == table.events
+        for words in (
+            "  1  You play R1.",
+            "  2  They draw a card.",
+            "  3  You draw R3.",
+            "  1  You play W and declare red.",
+            "  6  You lost track: they hold 5 cards.",
+            "Can they play on this?",
+            "They play like",
+            "You win",
+            "Play ",
+            "Unknown event 'x'",
+            "f r3     the last event was r3",
+            "unojax table --resume continues it",
+        ):
+            assert words in out, words
+        # A play that is only considered is not entered.
+        assert out.count("  6  You play RS") == 1
 
 
 def test_an_event_that_is_refused_changes_nothing():
     table = official()
     before = table.game
-    _, out = talk(table, ["y1", "f1 r1", "u", "f", "?", "d 3"])
+    out = talk(table, ["y1", "f1 r1", "u", "f", "?", "d 3"])
     assert table.game is before
     for words in (
         "You can't play Y1: legal here: R1, RS, W:R",
@@ -90,65 +75,55 @@ def test_an_event_that_is_refused_changes_nothing():
         assert words in out, words
 
 
-def test_a_killed_game_is_resumed(tmp_path: Path):
+def test_no_game_is_lost(tmp_path):
+    """One that is killed is resumed, and a full disk does not end it."""
     path = tmp_path / "game.json"
     talk(official(opponent_begins=True), ["r2; r1"], path=path)
-    again = Table.resume(path, agent=AGENT["agent"])
-    _, out = talk(again, [], path=path)
-    assert "  1  They play R2" in out and "  2  You play R1" in out
-    assert [str(event) for event in again.events] == ["R2", "R1"]
-
-
-def test_a_full_disk_loses_no_game(tmp_path: Path):
+    again = Table.resume(path, agent=AGENT)
+    out = talk(again, [], path=path)
+    assert "  1  They play R2" in out and "  2  You play R1" in out and [str(event) for event in again.events] == ["R2", "R1"]
     table = official()
-    _, out = talk(table, ["r1"], path=tmp_path / "no such folder" / "game.json")
+    out = talk(table, ["r1"], path=tmp_path / "no such folder" / "game.json")
     assert "could not be saved" in out and len(table.events) == 1
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("", Input(Command.SHOW, None, "")),
-        ("u", Input(Command.UNDO, None, "")),
-        ("u3", Input(Command.UNDO, 3, "")),
-        ("undo 3", Input(Command.UNDO, 3, "")),
-        ("f r3", Input(Command.CORRECT, None, "r3")),
-        ("f7 r3", Input(Command.CORRECT, 7, "r3")),
-        ("fix 7 w b", Input(Command.CORRECT, 7, "w b")),
-        ("? r5", Input(Command.WHAT_IF, None, "r5")),
-        ("if r5", Input(Command.WHAT_IF, None, "r5")),
-        ("r5", Input(None, None, "r5")),
-        ("d g7", Input(None, None, "d g7")),
-        ("d; r5", Input(None, None, "d; r5")),
-        ("=6", Input(None, None, "=6")),
-        ("they have 6 cards", Input(None, None, "they have 6 cards")),
-        (" Q ", Input(Command.QUIT, None, "")),
-    ],
-)
-def test_lines(line: str, expected: Input):
-    assert read_input(line) == expected
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ("--resume x.json --hand R1", "--resume brings start, seed and rules of the saved game: remove --hand"),
-        ("--resume x.json --opponent-begins", "remove --opponent-begins"),
-        ("--pile R1", "--pile and --penalty belong to the midst of a game: add --opponent"),
-        ("--web --save x.json", "the page keeps and saves games itself: remove --save, or --web"),
-        ("--web --hand R1", "with --web give both --hand and --top, or neither"),
-        ("--port 80", "--port and --no-browser have no effect without --web"),
-        ("--port 99999", "--port must be in [0, 65535], got 99999"),
-    ],
-)
-def test_options_that_do_not_go_together(complaint, options: str, says: str):
-    assert says in complaint(["table", *options.split()])
-
-
-def test_completion_offers_what_may_come_next():
+def test_completion_offers_the_possible_events():
     table = official()
     assert table.possible() == ("R1", "RS", "W:R", "W:Y", "W:B", "W:G", "draw")
     table.play("r1")
     offered = table.possible()
     assert {"draw", "draw+", "R2", "W:Y"} <= set(offered) and not {"pass", "challenge", "RS", "Y2"} & set(offered)
     assert all(table.after(line) for line in offered)
+
+
+def test_lines_are_commands_or_events():
+    events = ("r5", "d g7", "d; r5", "=6", "they have 6 cards")
+    expected = {line: Input(None, None, line) for line in events} | {
+        "": Input(Command.SHOW, None, ""),
+        "u": Input(Command.UNDO, None, ""),
+        "u3": Input(Command.UNDO, 3, ""),
+        "undo 3": Input(Command.UNDO, 3, ""),
+        "f r3": Input(Command.CORRECT, None, "r3"),
+        "f7 r3": Input(Command.CORRECT, 7, "r3"),
+        "fix 7 w b": Input(Command.CORRECT, 7, "w b"),
+        "? r5": Input(Command.WHAT_IF, None, "r5"),
+        "if r5": Input(Command.WHAT_IF, None, "r5"),
+        " Q ": Input(Command.QUIT, None, ""),
+    }
+    assert {line: read_input(line) for line in expected} == expected
+
+
+def test_bad_command_lines_are_refused(refused):
+    refused(
+        {
+            "--resume x.json --hand R1": "remove --hand",
+            "--resume x.json --opponent-begins": "remove --opponent-begins",
+            "--pile R1": "add --opponent",
+            "--web --save x.json": "remove --save, or --web",
+            "--web --hand R1": "both --hand and --top",
+            "--port 80": "--port",
+            "--port 99999": "--port",
+            "--hand XX --top R0": "table: error: --hand: unknown card 'XX'",
+        },
+        ["table"],
+    )

@@ -1,11 +1,10 @@
-"""Programs compiled ahead: once for each kind of arguments, however many threads ask."""
+"""Programs compiled ahead: once for each kind of arguments, even if many threads call."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from tests.helpers import assert_trees_equal
@@ -15,11 +14,11 @@ from unojax.device.programs import Program
 
 KEY = jax.random.key(5)
 RULES = Rules(hand_size=3)
-WEIGHTS = {"a": jnp.float32(2), "b": np.arange(4)}
+WEIGHTS = {"a": np.float32(2), "b": np.arange(4)}
 
 
 class Counted:
-    """A function of arrays, and how often it was traced."""
+    """A function of arrays that counts its traces."""
 
     def __init__(self):
         self.times = 0
@@ -33,58 +32,39 @@ class Counted:
         self.plain = jax.jit(draw, static_argnames="rules")
 
 
-def test_a_program_gives_what_its_function_gives():
-    counted = Counted()
-    for key, rules in ((KEY, RULES), (jax.random.key(6), RULES), (KEY, Rules(hand_size=4))):
-        assert_trees_equal(counted.program(key, WEIGHTS, rules=rules), counted.plain(key, WEIGHTS, rules=rules))
+def test_each_kind_of_arguments_is_compiled_once_and_gives_what_the_function_gives():
+    counted, other = Counted(), Counted()
 
-
-def test_each_kind_of_arguments_is_compiled_once():
-    counted = Counted()
-
-    def run(**changes):
-        before, given = counted.times, {"weights": WEIGHTS, "rules": RULES} | changes
-        counted.program(KEY, given["weights"], rules=given["rules"])
+    def traces(key=KEY, weights=WEIGHTS, rules=RULES) -> int:
+        before = counted.times
+        assert_trees_equal(counted.program(key, weights, rules=rules), other.plain(key, weights, rules=rules))
         return counted.times - before
 
-    assert run() == 1
-    assert run() == 0
-    assert run(rules=Rules(hand_size=4)) == 1
-    assert run(weights=WEIGHTS | {"b": np.arange(4, dtype=np.int16)}) == 1
-    assert run(weights=WEIGHTS | {"c": jnp.float32(1)}) == 1
-    assert run() == 0
+    assert [traces(), traces(), traces(jax.random.key(6))] == [1, 0, 0]
+    assert traces(rules=Rules(hand_size=4)) == 1
+    assert traces(weights=WEIGHTS | {"b": np.arange(4, dtype=np.int16)}) == 1
+    assert traces(weights=WEIGHTS | {"c": np.float32(1)}) == 1
+    assert traces() == 0
+    # The form for another platform is another program.
+    with tuned_for("gpu"):
+        assert traces() == 1
 
 
-def test_a_program_that_was_compiled_ahead_is_not_traced_again():
+def test_a_program_is_compiled_ahead_with_the_shapes_of_its_results():
     counted = Counted()
-    shapes = jax.eval_shape(lambda: (KEY, WEIGHTS))
-    counted.program.compile(*shapes, rules=RULES)
+    counted.program.compile(*jax.eval_shape(lambda: (KEY, WEIGHTS)), rules=RULES)
     assert counted.times == 1
     with jax.no_tracing():
-        counted.program(KEY, WEIGHTS, rules=RULES)
+        results = counted.program(KEY, WEIGHTS, rules=RULES)
+    shapes = counted.program.shapes(KEY, WEIGHTS, rules=RULES)
+    assert jax.tree.structure(shapes) == jax.tree.structure(results)
+    assert [(x.shape, x.dtype) for x in jax.tree.leaves(shapes)] == [(x.shape, x.dtype) for x in jax.tree.leaves(results)]
 
 
 def test_threads_wait_for_a_program_that_is_being_compiled():
     counted = Counted()
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: counted.program(KEY, WEIGHTS, rules=RULES), range(4)))
+        first, *others = pool.map(lambda _: counted.program(KEY, WEIGHTS, rules=RULES), range(4))
     assert counted.times == 1
-    for other in found[1:]:
-        assert_trees_equal(other, found[0])
-
-
-def test_what_comes_back_is_told_ahead():
-    counted = Counted()
-    told = counted.program.shapes(KEY, WEIGHTS, rules=RULES)
-    found = counted.program(KEY, WEIGHTS, rules=RULES)
-    assert jax.tree.structure(told) == jax.tree.structure(found)
-    assert [(x.shape, x.dtype) for x in jax.tree.leaves(told)] == [(x.shape, x.dtype) for x in jax.tree.leaves(found)]
-
-
-def test_another_form_is_another_program():
-    """Last, since it has programs forgotten: what sizes and loops are chosen for shows in a program."""
-    counted = Counted()
-    counted.program(KEY, WEIGHTS, rules=RULES)
-    with tuned_for("gpu"):
-        counted.program(KEY, WEIGHTS, rules=RULES)
-    assert counted.times == 2
+    for other in others:
+        assert_trees_equal(other, first)

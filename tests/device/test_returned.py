@@ -1,16 +1,18 @@
-"""What a function of the caller's returned is checked where it returns: models, policies, agents and filters."""
+"""Functions of the caller are checked when they return: models, policies, agents and filters."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import unojax
-from tests.helpers import after, deck_of
+from tests.helpers import after, deck_of, refusals
 from unojax import analysis, solve
 from unojax.agents import next_game
 from unojax.belief import bootstrap, exact
@@ -21,58 +23,59 @@ from unojax.policies import PackedPolicy
 from unojax.rules import Rules
 
 KEY = jax.random.key(0)
-SMALL = deck_of("R1 R2 R3 Y1 Y2 Y3 RS W W+4")
-RULES = {"plain": Rules(deck=SMALL, hand_size=2), "official": Rules.official(deck=SMALL, hand_size=2)}
-WRONG = {
-    "one": (lambda observation, legal: jnp.ones(1), r"float32\[1\]"),
-    "short": (lambda observation, legal: legal[:-1] / 60, r"float32\[6[01]\]"),
-    "long": (lambda observation, legal: jnp.ones(100), r"float32\[100\]"),
-    "complex": (lambda observation, legal: legal * 1j, r"complex64\[6[12]\]"),
-    "nothing": (lambda observation, legal: None, "NoneType None"),
-}
+SMALL = {"deck": deck_of("R1 R2 R3 Y1 Y2 Y3 RS W W+4"), "hand_size": 2}
+RULES = {"plain": Rules(**SMALL), "official": Rules.official(**SMALL)}
+observe = jax.jit(unojax.observe, static_argnums=1)
 
 
-def play_by_opponent(rules: Rules) -> tuple[Any, Any, Any]:
-    """Player 0's observations around a play of player 1, and that action."""
-    start = unojax.make_state("R1 Y3", "R2 W+4", "R3", deck="Y1 Y2 RS W", rules=rules)
+@cache
+def play_by_opponent(rules: str) -> tuple[Any, Any, Any]:
+    """Return player 0's observations around a play of player 1, and that action."""
+    start = unojax.make_state("R1 Y3", "R2 W+4", "R3", deck="Y1 Y2 RS W", rules=RULES[rules])
     before = after(start, "R1")
-    return unojax.observe(before, 0), unojax.parse_action("R2"), unojax.observe(after(before, "R2"), 0)
+    return observe(before, 0), np.int32(unojax.parse_action("R2")), observe(after(before, "R2"), 0)
 
 
-def particle(opponent: Any, rules: Rules) -> None:
+def particle(opponent: Any, rules: str = "plain") -> None:
+    """Trace an update: values of a wrong shape or type are refused before anything is compiled."""
     before, action, seen = play_by_opponent(rules)
-    unojax.belief_update(
-        unojax.belief_init(before, KEY, num_particles=8, prior="uniform"), before, action, seen, KEY, opponent=opponent
-    )
+    belief = jax.eval_shape(lambda: unojax.belief_init(before, KEY, num_particles=8, prior="uniform"))
+    jax.eval_shape(lambda belief: unojax.belief_update(belief, before, action, seen, KEY, opponent=opponent), belief)
 
 
-def bootstrapped(opponent: Any, rules: Rules) -> None:
+def bootstrapped(opponent: Any, rules: str) -> None:
     before, action, seen = play_by_opponent(rules)
-    belief = bootstrap.bootstrap_init(before, KEY, num_particles=8)
-    bootstrap.bootstrap_update(belief, before, action, seen, KEY, opponent=opponent)
+    belief = jax.eval_shape(lambda: bootstrap.bootstrap_init(before, KEY, num_particles=8))
+    jax.eval_shape(lambda belief: bootstrap.bootstrap_update(belief, before, action, seen, KEY, opponent=opponent), belief)
 
 
-def exactly(opponent: Any, rules: Rules) -> None:
+def exactly(opponent: Any, rules: str) -> None:
     before, action, seen = play_by_opponent(rules)
     exact.exact_update(exact.exact_init(before), before, action, seen, opponent=opponent)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "update", "rules"),
-    [(wrong, particle, "plain") for wrong in WRONG]
-    + [("long", update, rules) for update in (particle, bootstrapped, exactly) for rules in RULES],
-)
-def test_an_opponent_model_must_return_a_number_for_each_action(wrong: str, update: Any, rules: str):
-    model, got = WRONG[wrong]
-    num_actions = RULES[rules].num_actions
-    with pytest.raises(ValueError, match=rf"opponent model .*must return float32\[{num_actions}\], .*got {got}"):
-        update(model, RULES[rules])
-
-
-def test_a_model_of_the_length_of_other_rules_is_refused():
+def test_an_opponent_model_must_return_a_number_for_each_action():
     """Under official rules there is one action more: the index of a challenge was clamped."""
+    wrong = {
+        "float32[1]": lambda observation, legal: jnp.ones(1),
+        "float32[60]": lambda observation, legal: legal[:-1] / 60,
+        "complex64[61]": lambda observation, legal: legal * 1j,
+        "NoneType None": lambda observation, legal: None,
+    }
+    refusals({f"got {got}": lambda model=model: particle(model) for got, model in wrong.items()})
+
+    def long(observation, legal):
+        return jnp.ones(100)
+
+    for update in (particle, bootstrapped, exactly):
+        for rules, number in (("plain", 61), ("official", 62)):
+            with pytest.raises(ValueError, match=rf"opponent model .*must return float32\[{number}\], .*got float32\[100\]"):
+                update(long, rules)
     with pytest.raises(ValueError, match=r"must return float32\[62\].*got float32\[61\]"):
-        particle(lambda observation, legal: jnp.ones(61) / 61, RULES["official"])
+        particle(lambda observation, legal: jnp.ones(61) / 61, "official")
+    tree = solve.enumerate_game(Rules(deck=deck_of("R1 R2 Y1 W"), hand_size=1, max_steps=4))
+    with pytest.raises(ValueError, match=r"policy must return float32\[61\], .*got float32\[100\]"):
+        solve.of_policy(tree, lambda observation, legal: jnp.append(legal / legal.sum(), jnp.zeros(39)))
 
 
 @dataclass(frozen=True)
@@ -89,24 +92,23 @@ class Fault(PackedPolicy):
         return tuple(word.astype(jnp.int32) if self.kind == "type" else word[..., None] for word in legal)
 
 
-def simulated(policy: PackedPolicy) -> None:
-    unojax.simulate(KEY, 4, (policy, "uniform"))
-
-
-def followed(policy: PackedPolicy) -> None:
-    particle(PolicyOpponent(policy), RULES["plain"])
-
-
 def called(policy: PackedPolicy) -> None:
-    state = unojax.init(KEY)
-    policy(KEY, unojax.observe(state, 0), unojax.legal_mask(state))
+    jax.eval_shape(lambda: policy(KEY, play_by_opponent("plain")[0], jnp.ones(61, bool)))
 
 
-@pytest.mark.parametrize("kind", ["three", "type", "shape"])
-@pytest.mark.parametrize("ask", [simulated, followed, called])
-def test_a_packed_policy_must_return_options(kind: str, ask: Any):
-    with pytest.raises(ValueError, match=r"fault\.narrow must return packed options"):
-        ask(Fault(kind))
+def test_a_packed_policy_must_return_options():
+    calls = {
+        "simulated": lambda policy: unojax.simulate(KEY, 4, (policy, "uniform")),
+        "as a model": lambda policy: particle(PolicyOpponent(policy)),
+        "called": called,
+    }
+    refusals(
+        {
+            f"fault.narrow must return packed options ({kind}, {name})": lambda call=call, kind=kind: call(Fault(kind))
+            for kind in ("three", "type", "shape")
+            for name, call in calls.items()
+        }
+    )
 
 
 class PackedModel:
@@ -119,16 +121,10 @@ class PackedModel:
         return jnp.ones((1, 1))
 
 
-@pytest.mark.parametrize("rules", RULES)
-def test_a_packed_model_must_return_a_number_for_each_hand(rules: str):
-    with pytest.raises(ValueError, match=r"PackedModel\.likelihood must return float32\[8\], .*got float32\[1, 1\]"):
-        particle(PackedModel(), RULES[rules])
-
-
-def test_probabilities_of_a_strategy_have_the_length_of_the_rules():
-    tree = solve.enumerate_game(Rules(deck=deck_of("R1 R2 Y1 W"), hand_size=1, max_steps=4))
-    with pytest.raises(ValueError, match=r"policy must return float32\[61\], .*got float32\[100\]"):
-        solve.of_policy(tree, lambda observation, legal: jnp.append(legal / legal.sum(), jnp.zeros(39)))
+def test_a_packed_model_must_return_a_number_for_each_hand():
+    for rules in RULES:
+        with pytest.raises(ValueError, match=r"PackedModel\.likelihood must return float32\[8\], .*got float32\[1, 1\]"):
+            particle(PackedModel(), rules)
 
 
 @dataclass(frozen=True)
@@ -150,23 +146,17 @@ class Forgetful:
         return legal_mask.argmax()
 
 
-def test_a_memory_keeps_its_shape_in_a_session():
+def test_a_memory_keeps_its_shape_and_type():
+    """In a session, on a tree, and in the next game."""
     session = Session(Forgetful(), seat=0, seed=0, rules=Rules())
-    session.play(int(session.legal.argmax()))
+    session.play(int(np.argmax(session.legal)))
     with pytest.raises(OpponentError, match=r"update must return a memory like the one it gets, .*\[3\].*returned .*\[2\]"):
         _ = session.memory
-
-
-def test_a_memory_keeps_its_shape_on_a_tree():
     tree = solve.enumerate_game(Rules(deck=deck_of("R1 R2 Y1 W"), hand_size=1, max_steps=4))
     with pytest.raises(ValueError, match="update must return a memory like the one it gets"):
         solve.of_agent(tree, Forgetful())
-
-
-def test_a_memory_keeps_its_type_in_the_next_game():
-    observation = unojax.observe(unojax.init(KEY), 0)
     with pytest.raises(ValueError, match=r"next_game must return a memory like the one it gets, .*float32\[3\].*bool\[3\]"):
-        next_game(Forgetful(), KEY, jnp.zeros(3), observation)
+        next_game(Forgetful(), KEY, np.zeros(3, np.float32), play_by_opponent("plain")[0])
 
 
 @dataclass(frozen=True)
@@ -179,7 +169,7 @@ class ShortFilter(UniformFilter):
         return super().count_probs(belief, observation)[:, :4]
 
 
-def test_a_filter_tells_of_each_number_of_copies():
+def test_a_filter_counts_every_number_of_copies():
     games = analysis.record(KEY, 2, max_steps=3)
     with pytest.raises(ValueError, match=r"short\.count_probs must return float32\[54, 5\], .*got float32\[54, 4\]"):
         analysis.track(KEY, games, ShortFilter())

@@ -1,16 +1,16 @@
-"""Dataclasses of arrays: pytrees, frozen, with static fields."""
+"""Dataclasses of arrays, and functions as static structure and numbers that are traced."""
 
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
+from functools import partial
 
 import jax
 import numpy as np
 import pytest
 
-from unojax.device import struct
+from tests.helpers import refusals
+from unojax.device import static, struct
 
 
 @struct.dataclass
@@ -37,10 +37,59 @@ def test_replace_leaves_the_original_alone():
         pair.name = "c"  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def test_advice_needs_no_network_library():
-    """Importing Flax and Optax would take a tenth of a short command's time."""
-    code = (
-        "import sys, unojax.games.advising, unojax.simulation; print([m for m in ('flax', 'optax', 'chex') if m in sys.modules])"
+@partial(jax.tree_util.register_dataclass, data_fields=["weight"], meta_fields=["name"])
+@dataclasses.dataclass(frozen=True)
+class Adds:
+    weight: float
+    name: str = "x"
+
+    def __call__(self, x: float):
+        return x + self.weight
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["weight"], meta_fields=["name"])
+@dataclasses.dataclass(frozen=True)
+class Multiplies(Adds):
+    def __call__(self, x: float):
+        return x * self.weight
+
+
+def test_numbers_are_traced_and_the_rest_is_static():
+    traces = []
+
+    @partial(jax.jit, static_argnames="skeleton")
+    def call(numbers, x, *, skeleton):
+        traces.append(skeleton)
+        function, label = static.join(numbers, skeleton)
+        assert label == "label"
+        return function(x)
+
+    def run(function, x):
+        numbers, skeleton = static.split((function, "label"))
+        return float(call(numbers, x, skeleton=skeleton))
+
+    assert [run(Adds(2.0), 3.0), run(Adds(5.0), 3.0)] == [5.0, 8.0]
+    assert len(traces) == 1
+    # The same fields in another class are another program.
+    assert run(Multiplies(2.0), 3.0) == 6.0
+    assert len(traces) == 2
+
+
+@dataclasses.dataclass
+class Unfrozen:
+    depth: int = 1
+
+
+def test_a_tree_comes_back_as_it_was():
+    tree = {"a": (1.5, np.arange(3), "text", None), "b": [np.float32(2.0), len]}
+    numbers, skeleton = static.split(tree)
+    assert len(numbers) == 3
+    again = static.join(numbers, skeleton)
+    np.testing.assert_array_equal(again["a"][1], [0, 1, 2])
+    assert again["a"][2:] == ("text", None) and again["b"][1] is len and float(again["b"][0]) == 2.0
+    refusals(
+        {
+            "unhashable type: 'set'; make it @dataclass(frozen=True)": lambda: static.split(({1, 2},)),
+            "unhashable type: 'Unfrozen'; make it @dataclass(frozen=True)": lambda: static.split((Unfrozen(),)),
+        }
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "[]"

@@ -13,7 +13,7 @@ from unojax.device.tracing import compiled_apart, open_closure, traced_once
 
 
 class Times:
-    """A static argument; one without a hash if told so."""
+    """A static argument."""
 
     def __init__(self, factor: int) -> None:
         self.factor = factor
@@ -36,33 +36,27 @@ def apply(x: jax.Array, *, by: Times) -> jax.Array:
 
 
 def test_one_trace_for_many_programs():
-    twice = Times(2)
+    twice, x = Times(2), np.arange(3)
     traced.clear()
-    for program in (jax.jit(lambda x: apply(x, by=twice) + 1), jax.jit(lambda x: apply(x, by=twice) + 2)):
-        program(jnp.arange(3))
-    np.testing.assert_array_equal(apply(jnp.arange(3), by=twice), [0, 2, 4])
+    for more in (1, 2):
+        np.testing.assert_array_equal(jax.jit(lambda x, more=more: apply(x, by=twice) + more)(x), 2 * x + more)
+    np.testing.assert_array_equal(apply(x, by=twice), [0, 2, 4])
     assert traced == [twice]
+    # A static argument without a hash, and one that holds a tracer.
+    np.testing.assert_array_equal(apply(x, by=NoHash(3)), [0, 3, 6])
+    np.testing.assert_array_equal(jax.jit(lambda x: apply(x, by=NoHash(4)))(x), [0, 4, 8])
+    np.testing.assert_array_equal(jax.jit(lambda x, n: apply(x, by=Times(n)))(x, 5), [0, 5, 10])
 
 
-def test_a_static_argument_without_a_hash():
-    np.testing.assert_array_equal(apply(jnp.arange(3), by=NoHash(3)), [0, 3, 6])
-    np.testing.assert_array_equal(jax.jit(lambda x: apply(x, by=NoHash(4)))(jnp.arange(3)), [0, 4, 8])
+def test_captured_arrays_of_a_closure_are_arguments():
+    constant, x, key = np.arange(3.0), np.ones(3, np.float32), jax.random.key(0)
 
-
-def test_a_static_argument_that_holds_a_tracer():
-    np.testing.assert_array_equal(jax.jit(lambda x, n: apply(x, by=Times(n)))(jnp.arange(3), 5), [0, 5, 10])
-
-
-def test_what_a_closure_captures_is_an_argument():
-    constant = np.arange(3.0)
-
-    def captured_by(scale: jax.Array, key: jax.Array, x: jax.Array) -> tuple[int, jax.Array]:
+    def captured_by(scale: jax.Array) -> tuple[int, jax.Array]:
         opened, captured = open_closure(lambda x: {"sum": scale * x + constant + jax.random.uniform(key)}, x)
         return len(captured), opened(captured, x)["sum"] - opened((jnp.zeros_like(scale), *captured[1:]), x)["sum"]
 
-    key, x = jax.random.key(0), jnp.ones(3)
-    assert captured_by(jnp.float32(2), key, x)[0] == 0
-    sums = jax.vmap(lambda scale: captured_by(scale, key, x)[1])(jnp.arange(4.0))
+    assert captured_by(np.float32(2))[0] == 0
+    sums = jax.jit(jax.vmap(lambda scale: captured_by(scale)[1]))(np.arange(4.0))
     np.testing.assert_allclose(sums, np.arange(4.0)[:, None] * np.ones(3), rtol=1e-6)
 
 
@@ -81,13 +75,13 @@ def spread(x: jax.Array, mix) -> tuple[jax.Array, ...]:
 
 @pytest.mark.optimized
 def test_what_many_results_depend_on_is_compiled_once():
-    x = jnp.arange(64, dtype=jnp.uint32)
-    apart, inlined = (jax.jit(partial(spread, mix=mix)) for mix in (compiled_apart(mixed), mixed))
+    x = np.arange(64, dtype=np.uint32)
+    apart, inlined = (jax.jit(partial(spread, mix=mix)).lower(x).compile() for mix in (compiled_apart(mixed), mixed))
     for one, other in zip(apart(x), inlined(x), strict=True):
         np.testing.assert_array_equal(one, other)
-    program = apart.lower(x).compile().as_text()
-    # Fifty multiplications, and not fifty for each result; one call, since what is called in turn is inlined.
-    assert program.count(" multiply(") == 50 < inlined.lower(x).compile().as_text().count(" multiply(")
+    # Fifty multiplications, and not fifty for each result; one call, because nested calls are inlined.
+    program = apart.as_text()
+    assert program.count(" multiply(") == 50 < inlined.as_text().count(" multiply(")
     assert program.count(" call(") == 1
 
 
@@ -95,7 +89,6 @@ def test_compiled_apart_it_can_be_mapped_and_differentiated():
     def square(x: jax.Array) -> jax.Array:
         return jnp.where(x > 0, x**2, 0.0)
 
-    x = jnp.linspace(-1.0, 1.0, 12).reshape(3, 4)
-    apart = compiled_apart(square)
-    np.testing.assert_array_equal(jax.jit(jax.vmap(apart))(x), square(x))
-    np.testing.assert_array_equal(jax.jit(jax.grad(lambda x: apart(x).sum()))(x), jnp.where(x > 0, 2 * x, 0.0))
+    x, apart = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(3, 4), compiled_apart(square)
+    np.testing.assert_allclose(jax.jit(jax.vmap(apart))(x), np.where(x > 0, x**2, 0), rtol=1e-6)
+    np.testing.assert_array_equal(jax.jit(jax.grad(lambda x: apart(x).sum()))(x), np.where(x > 0, 2 * x, 0))

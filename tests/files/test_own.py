@@ -1,4 +1,4 @@
-"""Policies and agents from a file of one's own."""
+"""Policies and agents from a file of the user."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 import unojax
+from tests.helpers import refusals
 from unojax.agents import PolicyAgent
 from unojax.cli import main
 from unojax.specs import as_agent, parse_agent, parse_policy, settings_of
+from unojax.text import make_observation
 
 CODE = """
 from dataclasses import dataclass
@@ -82,13 +84,12 @@ def own(tmp_path: Path) -> str:
     return str(tmp_path / "my.py")
 
 
-def test_a_policy_goes_by_its_spec_and_is_loaded_once(own: str):
+def test_a_policy_is_named_by_its_spec_and_loaded_once(own: str):
     agent = parse_agent(f"{own}:clever")
     assert isinstance(agent, PolicyAgent) and agent.name == f"{own}:clever"
     assert parse_policy(f"{own}:clever") is agent.policy
     assert agent == parse_agent(f"{own}:clever") == as_agent(f"{own}:clever")
-    observation = unojax.observe(unojax.init(jax.random.key(0)), 0)
-    assert agent.policy(jax.random.key(1), observation, np.arange(61) >= 5) == 5
+    assert agent.policy(jax.random.key(1), make_observation("R1 R2", "R5", 3), np.arange(61) >= 5) == 5
     assert settings_of(agent.name) == {}
     assert parse_agent(f"{own}:chooses_policy").name == f"{own}:chooses_policy"
 
@@ -96,53 +97,38 @@ def test_a_policy_goes_by_its_spec_and_is_loaded_once(own: str):
 def test_an_agent_has_parameters(own: str):
     agent = parse_agent(f"{own}:Deep:depth=3,sharp=true")
     assert (agent.depth, agent.sharp, agent.name) == (3, True, "deep")
-    assert parse_agent(f"{own}:make:depth=4").depth == 4
-    assert parse_agent(f"{own}:untyped:depth=4").depth == 4
-    assert parse_agent(f"{own}:deep").depth == 7
+    assert [parse_agent(f"{own}:{rest}").depth for rest in ("make:depth=4", "untyped:depth=4", "deep")] == [4, 4, 7]
+    assert parse_agent(f"{own}:Nameless:name=x").name == "x"
 
 
-@pytest.mark.parametrize(
-    ("rest", "says"),
-    [
-        ("x", "has no 'x'; it has clever, Deep, make, untyped, chooses_policy, of_two, Rigid, Nameless"),
-        ("", "has no ''"),
-        ("_hidden", "has no '_hidden'"),
-        ("of_two", "a policy takes key, observation and legal mask; .*of_two takes others"),
-        ("number", "a player must be the spec of an agent"),
-        ("clever:depth=1", "clever has no parameters; write just"),
-        ("deep:depth=1", "deep has no parameters"),
-        ("Deep:width=1", "unknown key 'width'; choose from depth, sharp, name"),
-        ("Deep:depth=x", "depth must be a whole number, got 'x'"),
-        ("Deep:", "key=value must follow the colon"),
-        ("make:depth=10", "making it failed: RuntimeError: too deep"),
-        ("Rigid", "all parameters of .*Rigid must have defaults"),
-        ("Nameless:name=x", None),
-    ],
-)
-def test_what_is_none_is_refused(own: str, rest: str, says: str | None):
-    if says is None:
-        assert parse_agent(f"{own}:{rest}").name == "x"
-        return
-    with pytest.raises(ValueError, match=says):
-        parse_agent(f"{own}:{rest}")
-
-
-@pytest.mark.parametrize(
-    ("code", "says"),
-    [
-        ("def f(:", "can't be run: SyntaxError"),
-        ("1 / 0", "can't be run: ZeroDivisionError: division by zero"),
-        ("raise SystemExit(3)", "can't be run: SystemExit: 3"),
-        (None, "there is no"),
-    ],
-)
-def test_files_that_can_not_be_run(tmp_path: Path, code: str | None, says: str):
-    path = tmp_path / "bad.py"
-    if code is not None:
-        path.write_text(code)
+def test_other_objects_and_files_are_refused(own: str, tmp_path: Path):
+    names = {
+        "x": "has no 'x'; it has clever, Deep, make, untyped, chooses_policy, of_two, Rigid, Nameless",
+        "": "has no ''",
+        "_hidden": "has no '_hidden'",
+        "of_two": "a policy takes key, observation and legal mask",
+        "number": "a player must be the spec of an agent",
+        "clever:depth=1": "clever has no parameters",
+        "deep:depth=1": "deep has no parameters",
+        "Deep:width=1": "unknown key 'width'; choose from depth, sharp, name",
+        "Deep:depth=x": "depth",
+        "Deep:": "key=value",
+        "make:depth=10": "making it failed: RuntimeError: too deep",
+        "Rigid": "must have defaults",
+    }
+    files = {
+        "syntax": ("def f(:", "can't be run: SyntaxError"),
+        "division": ("1 / 0", "can't be run: ZeroDivisionError: division by zero"),
+        "exit": ("raise SystemExit(3)", "can't be run: SystemExit: 3"),
+    }
+    for name, (code, _) in files.items():
+        (tmp_path / f"{name}.py").write_text(code)
     for _ in range(2):
-        with pytest.raises(ValueError, match=says):
-            parse_agent(f"{path}:f")
+        refusals(
+            {f"{words} ({rest})": lambda rest=rest: parse_agent(f"{own}:{rest}") for rest, words in names.items()}
+            | {f"{words} (file)": lambda name=name: parse_agent(f"{tmp_path}/{name}.py:f") for name, (_, words) in files.items()}
+            | {"there is no": lambda: parse_agent(f"{tmp_path}/missing.py:f")}
+        )
 
 
 NET = """
@@ -159,22 +145,46 @@ IMPORTS = {
 }
 
 
-@pytest.mark.parametrize("code", IMPORTS.values(), ids=IMPORTS)
-def test_files_import_what_is_beside_them(tmp_path: Path, code: str):
-    """Two folders have the same names in them, a folder without `__init__.py` and a module of the standard library too."""
+def test_files_import_their_neighbours(tmp_path: Path):
+    """Two folders have the same names in them, a folder without `__init__.py`, and a module of the standard library too."""
     for width, version in enumerate(("v1", "v2")):
         (tmp_path / version / "nets").mkdir(parents=True)
         (tmp_path / version / "nets/sizes.py").write_text(f"WIDTH = {width}\n")
         (tmp_path / version / "net.py").write_text(NET)
         (tmp_path / version / "random.py").write_text("1 / 0")
-        (tmp_path / version / "my.py").write_text(f"import random\nfrom types import SimpleNamespace\n{AGENT}\n{code}")
-    before = list(sys.path), set(sys.modules)
-    agents = [parse_agent(f"{tmp_path}/{version}/my.py:make") for version in ("v1", "v2", "v1")]
-    assert [agent.width for agent in agents] == [0, 1, 0]
-    assert sys.path == before[0] and "random" not in set(sys.modules) - before[1]
-    for name in {"net", "nets", "nets.sizes"} & set(sys.modules):
-        # By their plain names those of the folder that came first are found.
-        assert Path(sys.modules.pop(name).__spec__.origin or tmp_path / "v1").is_relative_to(tmp_path / "v1")
+    for index, (kind, code) in enumerate(IMPORTS.items()):
+        for version in ("v1", "v2"):
+            (tmp_path / version / f"my{index}.py").write_text(
+                f"import random\nfrom types import SimpleNamespace\n{AGENT}\n{code}"
+            )
+        before = list(sys.path), set(sys.modules)
+        agents = [parse_agent(f"{tmp_path}/{version}/my{index}.py:make") for version in ("v1", "v2", "v1")]
+        assert [agent.width for agent in agents] == [0, 1, 0], kind
+        assert sys.path == before[0] and "random" not in set(sys.modules) - before[1]
+        for name in {"net", "nets", "nets.sizes"} & set(sys.modules):
+            # The plain names find those of the folder that came first.
+            assert Path(sys.modules.pop(name).__spec__.origin or tmp_path / "v1").is_relative_to(tmp_path / "v1")
+
+
+def test_modules_of_the_folder_and_the_package_are_themselves(tmp_path: Path, monkeypatch):
+    """Neither imported again, nor replaced by a folder of the package's name."""
+    (tmp_path / "unojax").mkdir()
+    (tmp_path / "unojax" / "__init__.py").write_text("1 / 0")
+    (tmp_path / "clone.py").write_text(f"import unojax\n{AGENT}\ndef make(depth=1):\n    return Agent(unojax.__file__)\n")
+    assert parse_agent(f"{tmp_path}/clone.py:make").width == unojax.__file__
+
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "shared_net.py").write_text("WIDTHS = []\n")
+    (folder / "my.py").write_text(f"{AGENT}\ndef make(depth=1):\n    import shared_net\n    return Agent(shared_net.WIDTHS)\n")
+    (folder / "their-own.py").write_text("def make(depth=1):\n    import my\n    return my.make()\n")
+    monkeypatch.syspath_prepend(folder)
+    widths = importlib.import_module("shared_net").WIDTHS
+    try:
+        agents = [parse_agent(f"{folder}/{name}.py:make") for name in ("their-own", "my")]
+        assert all(agent.width is widths for agent in agents) and type(agents[0]) is type(agents[1])
+    finally:
+        del sys.modules["shared_net"]
 
 
 def test_objects_of_classes_beside_a_file_are_unpickled(tmp_path: Path):
@@ -189,26 +199,6 @@ def test_objects_of_classes_beside_a_file_are_unpickled(tmp_path: Path):
     finally:
         for name in ("kept_net", "read_net"):
             sys.modules.pop(name, None)
-
-
-def test_a_clone_beside_a_file_is_not_the_package(tmp_path: Path):
-    (tmp_path / "unojax").mkdir()
-    (tmp_path / "unojax" / "__init__.py").write_text("1 / 0")
-    (tmp_path / "my.py").write_text(f"import unojax\n{AGENT}\ndef make(depth=1):\n    return Agent(unojax.__file__)\n")
-    assert parse_agent(f"{tmp_path}/my.py:make").width == unojax.__file__
-
-
-def test_what_is_imported_already_from_the_folder_is_not_imported_again(tmp_path: Path, monkeypatch):
-    (tmp_path / "shared_net.py").write_text("WIDTHS = []\n")
-    (tmp_path / "my.py").write_text(f"{AGENT}\ndef make(depth=1):\n    import shared_net\n    return Agent(shared_net.WIDTHS)\n")
-    (tmp_path / "their-own.py").write_text("def make(depth=1):\n    import my\n    return my.make()\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    widths = importlib.import_module("shared_net").WIDTHS
-    try:
-        agents = [parse_agent(f"{tmp_path}/{name}.py:make") for name in ("their-own", "my")]
-        assert all(agent.width is widths for agent in agents) and type(agents[0]) is type(agents[1])
-    finally:
-        del sys.modules["shared_net"]
 
 
 TYPED = (
@@ -241,23 +231,9 @@ def test_types_may_be_known_to_type_checkers_alone(tmp_path: Path):
     assert parse_agent(f"{tmp_path}/my.py:make:depth=3,pace=fast,width=4").width == (3, "fast", 4)
     assert parse_agent(f"{tmp_path}/my.py:make_deep:pace=none").width == (5, None, 3)
     assert parse_agent(f"{tmp_path}/my.py:Wide:width=2").width == 2.0
-    for spec, says in (
-        ("make:pace=x", "pace must be one of slow, fast or none"),
-        ("make:width=x", "width must be a whole number"),
-        ("make:leaf=x", "unknown key 'leaf'; choose from depth, pace, width"),
-        ("Wide:leaf=x", "unknown key 'leaf'; choose from width"),
-    ):
-        with pytest.raises(ValueError, match=says):
-            parse_agent(f"{tmp_path}/my.py:{spec}")
-
-
-def test_commands_take_them(capsys, own: str):
-    assert main(["simulate", "--policies", f"{own}:clever", "uniform", "--games", "64", "--quiet", "--json", "-"]) == 0
-    assert f"{own}:clever" in capsys.readouterr().out
-    assert main(["simulate", "--policies", f"{own}:Deep", "uniform"]) == 2
-    assert "is an agent, which remembers, where a policy is needed" in capsys.readouterr().err
-    assert main(["simulate", "--policies", f"{own}:nothing", "uniform"]) == 2
-    assert "has no 'nothing'" in capsys.readouterr().err
+    wrong = {"make:pace=x": "pace", "make:width=x": "width", "make:leaf=x": "'leaf'; choose from depth, pace, width"}
+    wrong["Wide:leaf=x"] = "'leaf'; choose from width"
+    refusals({words: lambda spec=spec: parse_agent(f"{tmp_path}/my.py:{spec}") for spec, words in wrong.items()})
 
 
 KINDS = """
@@ -292,42 +268,42 @@ class Fails:
         raise RuntimeError("too deep")
 
 fails = Fails()
+
+def illegal(key, observation, legal_mask): return jnp.int32(-5)
+def pairs(key, observation, legal_mask): return jnp.zeros(2, jnp.int32)
+def halves(key, observation, legal_mask): return jnp.float32(1.5)
 """
 
 
-@pytest.fixture
-def kinds(tmp_path: Path) -> str:
-    (tmp_path / "kinds.py").write_text(KINDS)
-    return f"{tmp_path}/kinds.py"
-
-
-@pytest.mark.parametrize("command", ["simulate --games 8", "simulate --rows steps --games 2 --out games.npz", "belief"])
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("compiled", "compiled failed: NameError: name 'missing' is not defined"),
-        ("fails", "fails failed: RuntimeError: too deep"),
-        ("Packed", "unhashable type: 'Packed'; make it @dataclass(frozen=True)"),
-    ],
-)
-def test_any_policy_that_fails_is_one_line(capsys, monkeypatch, tmp_path: Path, kinds: str, command: str, name: str, says: str):
+def test_commands_take_policies_of_the_user(capsys, monkeypatch, tmp_path: Path, own: str):
+    """Any callable that plays; a failing one is named in one line. `Unfrozen` and `whole` win the same games as `clever`."""
     monkeypatch.chdir(tmp_path)
-    assert main([*command.split(), "--policies", f"{kinds}:{name}", "uniform"]) == 2
-    told = capsys.readouterr().err
-    assert says in told and "Traceback" not in told and len(told.strip().splitlines()) == 1
-
-
-def test_any_callable_is_a_policy_of_games(capsys, kinds: str):
-    """Both play the first legal action, so that they win the same games."""
+    (tmp_path / "kinds.py").write_text(KINDS)
     results = []
-    for name in ("Unfrozen", "whole"):
-        args = ["simulate", "--policies", f"{kinds}:{name}", "uniform", "--games", "64", "--quiet", "--json", "-"]
-        assert main(args) == 0
+    for name in (f"{own}:clever", "kinds.py:Unfrozen", "kinds.py:whole"):
+        assert main(["simulate", "--policies", name, "uniform", "--games", "64", "--quiet", "--json", "-"]) == 0
         results.append([won["total"] for won in json.loads(capsys.readouterr().out)["results"]["wins"]])
-    assert results[0] == results[1]
-
-
-def test_an_agent_that_can_not_be_hashed_says_how_it_can(capsys, kinds: str):
-    assert main(["arena", f"{kinds}:Unfrozen", "uniform", "--games", "2", "--quiet"]) == 2
-    told = capsys.readouterr().err
-    assert "unhashable type: 'Unfrozen'; make it @dataclass(frozen=True)" in told and "Traceback" not in told
+    assert results[0] == results[1] == results[2]
+    failures = {
+        "kinds.py:compiled": "compiled failed: NameError: name 'missing' is not defined",
+        "kinds.py:fails": "fails failed: RuntimeError: too deep",
+        "kinds.py:Packed": "unhashable type: 'Packed'; make it @dataclass(frozen=True)",
+    }
+    wrong = {
+        f"{command} --policies {name} uniform": words
+        for command in ("simulate --games 8", "simulate --rows steps --games 2 --out games.npz", "belief")
+        for name, words in failures.items()
+    }
+    returned = {
+        "illegal": "kinds.py:illegal chose an illegal action",
+        "pairs": "kinds.py:pairs must return one integer, got int32[2]",
+        "halves": "kinds.py:halves must return one integer, got float32[]",
+    }
+    wrong |= {f"simulate --games 8 --policies uniform kinds.py:{name}": words for name, words in returned.items()}
+    wrong["arena kinds.py:Unfrozen uniform --games 2 --quiet"] = "unhashable type: 'Unfrozen'; make it @dataclass(frozen=True)"
+    wrong[f"simulate --policies {own}:Deep uniform"] = "is an agent, which remembers, where a policy is needed"
+    wrong[f"simulate --policies {own}:nothing uniform"] = "has no 'nothing'"
+    for line, words in wrong.items():
+        assert main(line.split()) == 2
+        complaint = capsys.readouterr().err
+        assert words in complaint and complaint.count("\n") == 1, (line, complaint)

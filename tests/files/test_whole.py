@@ -35,28 +35,25 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["file.txt"]
 
 
-def test_an_error_names_the_file_that_was_asked_for(tmp_path):
+def test_the_umask_decides_who_may_read_a_new_file(tmp_path, monkeypatch):
+    """The umask belongs to all threads: setting it, even for a moment, opens files that others write then."""
+    for mask in (0o022, 0o027, 0o077):
+        paths = tmp_path / f"{mask}.txt", tmp_path / f"{mask}.npz"
+        before = os.umask(mask)
+        try:
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "umask", lambda mask: pytest.fail("the umask was set"))
+                write_whole(paths[0], "x")
+                with ColumnFile(paths[1]) as file:
+                    file.add({"number": np.arange(3)})
+        finally:
+            os.umask(before)
+        assert [stat.S_IMODE(path.stat().st_mode) for path in paths] == [0o666 & ~mask] * 2
+
+
+def test_devices_are_written_to_and_errors_name_the_file(tmp_path):
+    write_whole(os.devnull, "x")
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
     with pytest.raises(FileNotFoundError) as error:
         write_whole(tmp_path / "none" / "file.txt", "new")
     assert error.value.filename == str(tmp_path / "none" / "file.txt")
-
-
-@pytest.mark.parametrize("mask", [0o022, 0o027, 0o077])
-def test_a_new_file_may_be_read_by_whom_the_umask_allows(tmp_path, monkeypatch, mask: int):
-    """The umask is all threads' own: what sets it, even for a moment, opens files that others write then."""
-    whole, table = tmp_path / "whole.txt", tmp_path / "table.npz"
-    before = os.umask(mask)
-    try:
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "umask", lambda mask: pytest.fail("the umask was set"))
-            write_whole(whole, "x")
-            with ColumnFile(table) as file:
-                file.add({"number": np.arange(3)})
-    finally:
-        os.umask(before)
-    assert [stat.S_IMODE(path.stat().st_mode) for path in (whole, table)] == [0o666 & ~mask] * 2
-
-
-def test_a_device_is_written_to():
-    write_whole(os.devnull, "x")
-    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)

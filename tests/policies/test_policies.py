@@ -1,16 +1,17 @@
-"""Rule policies: what they prefer, on crafted hands and against plain Python, and that all their forms agree."""
+"""Rule policies: their preferences on crafted hands and in plain Python, and that all their forms agree."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import actions, after, play
+from tests import corpus
+from tests.helpers import actions, after, refusals
 from unojax import bits, cards, game
 from unojax.game import State
 from unojax.observation import observe
@@ -18,77 +19,72 @@ from unojax.policies import POLICIES, get_policy, uniform
 from unojax.policies.rule import RULE_POLICIES
 from unojax.rules import Rules
 from unojax.simulation import simulate
-from unojax.text import format_action, make_state, parse_action
+from unojax.text import make_observation, make_state
 from unojax.view import view_of
 
-ACTION_RANKS = (cards.SKIP, cards.REVERSE, cards.DRAW_TWO)
+OFFICIAL = Rules.official()
+BATCH = 640
+CRAFTED = {
+    # hand, top, cards of the opponent: the actions that a policy may take.
+    ("uniform greedy", "R1 R1 RS W B9", "R7", 5): "R1 RS W:R W:Y W:B W:G",
+    ("uniform greedy", "B9 G2", "R7", 5): "draw",
+    ("keep-wilds", "R1 RS W W+4 B9", "R7", 5): "R1 RS",
+    ("keep-wilds", "W B9 B8 G2", "R7", 5): "W:B",
+    ("keep-wilds", "W B9 G2", "R7", 5): "W:B W:G",
+    ("wilds-first", "R1 W B9 B8", "R7", 5): "W:B",
+    ("wilds-first", "R1 B9 B8", "R7", 5): "R1",
+    ("actions-first", "R1 RS R+2 W W+4", "R7", 5): "RS R+2 W:R W+4:R",
+    ("actions-last", "R1 RS W", "R7", 5): "R1",
+    ("actions-last", "RS W B1", "R7", 5): "RS",
+    ("scarcest-color", "R1 R2 R3 B7 B8 W", "R7", 5): "B7",
+    ("scarcest-color", "R1 B7 W", "R7", 5): "R1 B7",
+    ("scarcest-color", "W B7 B8 G1", "R9", 5): "W:B",
+    ("commonest-color", "R1 R2 R3 B7 B8 W", "R7", 5): "R1 R2 R3",
+    ("repeat-turns", "R1 RS RR W", "R7", 5): "RS RR",
+    ("repeat-turns", "R1 R2 W", "R7", 5): "R1 R2",
+    ("guard", "R1 RS W R+2", "R7", 5): "R1",
+    ("guard", "RS R+2 W", "R7", 5): "RS R+2",
+    # It attacks once the opponent is down to three cards.
+    ("guard", "R1 RS W R+2", "R7", 3): "R+2",
+    ("guard", "R1 RS R2", "R7", 1): "RS",
+}
 
 
-@partial(jax.jit, static_argnames="name")
-def action_probs(state: State, *, name: str) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """What one policy does for the players to move in a batch of states: hands, masks, probabilities."""
+@jax.jit
+def probs_of_all(states: State) -> tuple[jax.Array, jax.Array, dict[str, jax.Array]]:
+    """Return hands, masks, and the action probabilities of every policy, for the players to move in a batch of states."""
 
-    def one(state: State) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def one(state: State) -> tuple[jax.Array, jax.Array, dict[str, jax.Array]]:
         seen, mask = observe(state, state.current_player), game.legal_mask(state)
-        return seen.hand, mask, POLICIES[name].action_probs(seen, mask)
+        return seen.hand, mask, {name: policy.action_probs(seen, mask) for name, policy in POLICIES.items()}
 
-    return jax.vmap(one)(state)
-
-
-@cache
-def random_states() -> State:
-    """Positions of random games on the host, [640]."""
-    games = play(0, num_steps=320, rules=Rules())
-    return jax.tree.map(lambda leaf: leaf[:32, :20].reshape(-1, *leaf.shape[2:]), games.states)
+    return jax.vmap(one)(states)
 
 
-def choices(name: str, hand: str, top: str, theirs: str = "B1 B2 B3 B4 B5") -> set[int]:
-    """The actions that the policy may take."""
-    # In a batch of the size of the others, which is compiled once.
-    state = make_state(hand, theirs, top)
-    states = jax.tree.map(lambda one, many: np.concatenate([np.asarray(one)[None], many[1:]]), state, random_states())
-    probs = np.asarray(action_probs(states, name=name)[2][0])
-    chosen = np.flatnonzero(probs)
-    np.testing.assert_allclose(probs[chosen], 1 / len(chosen), rtol=1e-6)
-    return set(chosen.tolist())
+def stack(states: list[State]) -> State:
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *jax.device_get(states))
 
 
-@pytest.mark.parametrize(
-    ("name", "hand", "top", "expected"),
-    [
-        ("uniform", "R1 R1 RS W B9", "R7", "R1 RS W:R W:Y W:B W:G"),
-        ("uniform", "B9 G2", "R7", "draw"),
-        ("greedy", "R1 R1 RS W B9", "R7", "R1 RS W:R W:Y W:B W:G"),
-        ("greedy", "B9 G2", "R7", "draw"),
-        ("keep-wilds", "R1 RS W W+4 B9", "R7", "R1 RS"),
-        ("keep-wilds", "W B9 B8 G2", "R7", "W:B"),
-        ("keep-wilds", "W B9 G2", "R7", "W:B W:G"),
-        ("wilds-first", "R1 W B9 B8", "R7", "W:B"),
-        ("wilds-first", "R1 B9 B8", "R7", "R1"),
-        ("actions-first", "R1 RS R+2 W W+4", "R7", "RS R+2 W:R W+4:R"),
-        ("actions-last", "R1 RS W", "R7", "R1"),
-        ("actions-last", "RS W B1", "R7", "RS"),
-        ("scarcest-color", "R1 R2 R3 B7 B8 W", "R7", "B7"),
-        ("scarcest-color", "R1 B7 W", "R7", "R1 B7"),
-        ("scarcest-color", "W B7 B8 G1", "R9", "W:B"),
-        ("commonest-color", "R1 R2 R3 B7 B8 W", "R7", "R1 R2 R3"),
-        ("repeat-turns", "R1 RS RR W", "R7", "RS RR"),
-        ("repeat-turns", "R1 R2 W", "R7", "R1 R2"),
-        ("guard", "R1 RS W R+2", "R7", "R1"),
-        ("guard", "RS R+2 W", "R7", "RS R+2"),
-    ],
-)
-def test_preferences_on_crafted_hands(name: str, hand: str, top: str, expected: str):
-    assert choices(name, hand, top) == actions(expected)
+@pytest.fixture(scope="module")
+def found() -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Return what `probs_of_all` gives for the crafted hands, and after them positions of random games."""
+    games = corpus.games("default").states
+    crafted = stack([make_state(hand, " ".join(f"Y{n}" for n in range(1, n + 1)), top) for _, hand, top, n in CRAFTED])
+    random = jax.tree.map(lambda leaf: leaf[:, :20].reshape(-1, *leaf.shape[2:])[: BATCH - len(CRAFTED)], games)
+    return jax.device_get(probs_of_all(jax.tree.map(lambda *parts: np.concatenate(parts), crafted, random)))
 
 
-def test_guard_attacks_once_the_opponent_is_down_to_three():
-    assert choices("guard", "R1 RS W R+2", "R7", theirs="B1 B2 B3") == {parse_action("R+2")}
-    assert choices("guard", "R1 RS R2", "R7", theirs="B1") == {parse_action("RS")}
+def test_preferences_on_crafted_hands(found):
+    for row, ((names, hand, *_), expected) in enumerate(CRAFTED.items()):
+        for name in names.split():
+            probs = found[2][name][row]
+            chosen = np.flatnonzero(probs)
+            assert set(chosen.tolist()) == actions(expected), (name, hand)
+            np.testing.assert_allclose(probs[chosen], 1 / len(chosen), rtol=1e-6)
 
 
 def _plain(name: str) -> list[Callable[[set[int], dict[int, int]], set[int]]]:
-    """The same policies in plain Python: filters over legal actions, given the number of cards held of each colour."""
+    """Return the same policies in plain Python: filters over legal actions, given the number of cards held of each colour."""
 
     def only(wanted: Callable[[int], bool]) -> Callable[[set[int], dict[int, int]], set[int]]:
         return lambda legal, held: {a for a in legal if wanted(a % 15)} or legal
@@ -120,59 +116,82 @@ def _plain(name: str) -> list[Callable[[set[int], dict[int, int]], set[int]]]:
     }[name]
 
 
-@pytest.mark.parametrize("name", [name for name in RULE_POLICIES if name != "guard"])
-def test_action_probs_agree_with_plain_python(name: str):
-    hands, masks, probs = map(np.asarray, action_probs(random_states(), name=name))
-    hands = cards.count_types(hands)
-    checked = 0
-    for hand, mask, prob in zip(hands, masks, probs, strict=True):
-        legal = set(np.flatnonzero(mask).tolist())
-        if cards.DRAW not in legal:
-            checked += 1
-            held = {c: int(hand[13 * c : 13 * c + 13].sum()) for c in range(4)}
-            for rule in _plain(name):
-                legal = rule(legal, held)
-        elif len(legal) > 1:
-            continue  # a finished game
-        expected = np.zeros(61)
-        expected[sorted(legal)] = 1 / len(legal)
-        np.testing.assert_allclose(prob, expected, atol=1e-6)
-    assert checked > 50
+def test_action_probs_agree_with_plain_python(found):
+    hands, masks, probs = found
+    hands, checked = cards.count_types(hands), 0
+    for name in set(RULE_POLICIES) - {"guard"}:
+        for hand, mask, prob in zip(hands, masks, probs[name], strict=True):
+            legal = set(np.flatnonzero(mask).tolist())
+            if cards.DRAW not in legal:
+                checked += 1
+                held = {c: int(hand[13 * c : 13 * c + 13].sum()) for c in range(4)}
+                for rule in _plain(name):
+                    legal = rule(legal, held)
+            elif len(legal) > 1:
+                continue  # a finished game
+            expected = np.zeros(61)
+            expected[sorted(legal)] = 1 / len(legal)
+            np.testing.assert_allclose(prob, expected, atol=1e-6)
+    assert checked > 8 * 50
 
 
-@partial(jax.jit, static_argnames="name")
-def calls_and_narrowed(keys: jax.Array, state: State, *, name: str) -> tuple[jax.Array, ...]:
-    """Actions for many keys, the probabilities, and the options in the packed form."""
-    policy, seen, mask = POLICIES[name], observe(state, 0), game.legal_mask(state)
+@jax.jit
+def calls_and_narrowed(keys: jax.Array, state: State) -> dict[str, tuple[jax.Array, ...]]:
+    """Return for each policy actions for many keys, the probabilities, and the options in the packed form."""
+    seen, mask = observe(state, 0), game.legal_mask(state)
     view = view_of(seen)
-    narrowed = policy.narrow(view, bits.playable(view.hand, jnp.uint32(0), jnp.uint32(7)))
-    called = jax.vmap(lambda key: policy(key, seen, mask))(keys)
-    return called, policy.action_probs(seen, mask), game.options_to_mask(narrowed)
+
+    def of_policy(policy) -> tuple[jax.Array, ...]:
+        narrowed = policy.narrow(view, bits.playable(view.hand, jnp.uint32(0), jnp.uint32(7)))
+        called = jax.vmap(lambda key: policy(key, seen, mask))(keys)
+        return called, policy.action_probs(seen, mask), game.options_to_mask(narrowed)
+
+    return {name: of_policy(policy) for name, policy in POLICIES.items()}
 
 
-@pytest.mark.parametrize("name", POLICIES)
-def test_calls_and_packed_choices_follow_the_action_probs(name: str):
+def test_calls_and_packed_choices_follow_the_action_probs():
+    """Within 6 standard errors: a sound policy fails with a probability below 1e-7."""
     state = make_state("R1 R1 RS RR R+2 W W+4 B7 B9 G7", "Y1 Y2 Y3", "R7")
-    keys = jax.random.split(jax.random.key(0), 2_000)
-    actions, probs, narrowed = map(np.asarray, calls_and_narrowed(keys, state, name=name))
-    called = np.bincount(actions, minlength=61)
-    # Within 6 standard errors: false alarms below 1e-7.
-    assert (np.abs(called / 2_000 - probs) <= 6 * np.sqrt(probs * (1 - probs) / 2_000)).all(), format_action(called.argmax())
-    np.testing.assert_array_equal(narrowed, probs[:60] > 0)
+    for name, results in calls_and_narrowed(jax.random.split(jax.random.key(0), 2_000), state).items():
+        chosen, probs, narrowed = map(np.asarray, results)
+        shares = np.bincount(chosen, minlength=61) / 2_000
+        assert (np.abs(shares - probs) <= 6 * np.sqrt(probs * (1 - probs) / 2_000)).all(), name
+        np.testing.assert_array_equal(narrowed, probs[:60] > 0, err_msg=name)
 
 
-@pytest.mark.parametrize("size", [1, 2])
-def test_batches_are_refused_with_the_way_to_map(size: int):
-    state, key = make_state("R1", "Y1", "R7"), jax.random.key(0)
-    seen, mask = jax.jit(observe)(state, 0), jnp.ones(61, bool)
-    many = jax.tree.map(lambda x: jnp.stack([x] * size), (seen, mask))
-    for arguments in ((many[0], mask), (seen, many[1])):
-        with pytest.raises(ValueError, match=r"takes a single .*jax\.vmap"):
-            uniform(key, *arguments)
-        with pytest.raises(ValueError, match=r"takes a single .*jax\.vmap"):
-            uniform.action_probs(*arguments)
-    with pytest.raises(ValueError, match=r"takes a single key.*jax\.vmap"):
-        uniform(jax.random.split(key, size), seen, mask)
+def test_only_uniform_play_draws_passes_and_challenges_at_will():
+    decisions = [
+        # The sane actions, and those at will.
+        (make_state("R1 R2 B9", "Y1 Y2", "R7", rules=OFFICIAL), "R1 R2", "draw"),
+        (make_state("B1 B2", "Y1 Y2", "R7", rules=OFFICIAL), "draw", ""),
+        (make_state("R1 B9", "Y1 Y2", "R7", drawn="R1", rules=OFFICIAL), "R1", "draw"),
+        (after(make_state("W+4 B9", "Y1 Y2", "R7", rules=OFFICIAL), "W+4:B"), "draw", "challenge"),
+    ]
+    _, masks, probs = jax.device_get(probs_of_all(stack([state for state, *_ in decisions])))
+    for row, (_, sane, at_will) in enumerate(decisions):
+        legal = actions(f"{sane} {at_will}")
+        assert set(np.flatnonzero(masks[row]).tolist()) == legal
+        for name in POLICIES:
+            taken = set(np.flatnonzero(probs[name][row]).tolist())
+            assert taken == legal if name == "uniform" else taken <= actions(sane), name
+            assert name != "greedy" or taken == actions(sane)
+
+
+def test_batches_and_unknown_names_are_refused():
+    seen, key = make_observation("R1 R2", "R5", 3), jax.random.key(0)
+    mask = np.ones(61, bool)
+    for size in (1, 2):
+        seen_many, masks = jax.tree.map(lambda x, size=size: np.stack([x] * size), (seen, mask))
+        for arguments in ((seen_many, mask), (seen, masks)):
+            for call in (partial(uniform, key), uniform.action_probs):
+                with pytest.raises(ValueError, match=r"takes a single .*jax\.vmap"):
+                    call(*arguments)
+        with pytest.raises(ValueError, match=r"takes a single key.*jax\.vmap"):
+            uniform(jax.random.split(key, size), seen, mask)
+    assert get_policy("guard") is POLICIES["guard"]
+    refusals({"no policy is called 'smart'; choose one of uniform, greedy": lambda: get_policy("smart")})
+    assert len({hash(policy) for policy in POLICIES.values()}) == len(POLICIES)
+    assert all(name == policy.name and policy.summary for name, policy in POLICIES.items())
 
 
 @pytest.mark.slow
@@ -182,40 +201,3 @@ def test_each_policy_beats_uniform_play(name: str):
     first, second = (simulate(jax.random.key(1), 8_000, pair, batch_size=256) for pair in ((policy, uniform), (uniform, policy)))
     # The weakest wins 54 %, the standard error is 0.4 points.
     assert ((first.winner == 0).mean() + (second.winner == 1).mean()) / 2 > 0.515
-
-
-OFFICIAL = Rules.official()
-
-
-def decisions_with_a_draw() -> list[tuple[State, str, str]]:
-    """Positions, with what a player does that plays if it can, and what it may do instead."""
-    return [
-        (make_state("R1 R2 B9", "Y1 Y2", "R7", rules=OFFICIAL), "R1 R2", "draw"),
-        (make_state("B1 B2", "Y1 Y2", "R7", rules=OFFICIAL), "draw", ""),
-        (make_state("R1 B9", "Y1 Y2", "R7", drawn="R1", rules=OFFICIAL), "R1", "draw"),
-        (after(make_state("W+4 B9", "Y1 Y2", "R7", rules=OFFICIAL), "W+4:B"), "draw", "challenge"),
-    ]
-
-
-@pytest.mark.parametrize("name", POLICIES)
-def test_only_uniform_play_draws_passes_and_challenges_at_will(name: str):
-    decisions = decisions_with_a_draw()
-    states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(state for state, _, _ in decisions))
-    _, mask, probs = map(np.asarray, action_probs(states, name=name))
-    for (state, sane, at_will), legal, prob in zip(decisions, mask, probs, strict=True):
-        taken = set(np.flatnonzero(prob).tolist())
-        assert set(np.flatnonzero(legal).tolist()) == actions(f"{sane} {at_will}"), state
-        assert taken <= actions(sane) if name != "uniform" else taken == actions(f"{sane} {at_will}")
-        if name == "greedy":
-            assert taken == actions(sane)
-
-
-def test_an_unknown_name_is_refused_with_the_known_ones():
-    assert get_policy("guard") is POLICIES["guard"]
-    with pytest.raises(ValueError, match=r"no policy is called 'smart'; choose one of uniform, greedy, keep-wilds, .*guard"):
-        get_policy("smart")
-
-
-def test_policies_are_hashable_and_named_once():
-    assert len({hash(policy) for policy in POLICIES.values()}) == len(POLICIES)
-    assert all(name == policy.name and policy.summary for name, policy in POLICIES.items())
