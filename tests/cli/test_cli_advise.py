@@ -181,8 +181,8 @@ def test_seconds_are_kept(ask, monkeypatch):
     assert replicates == {"1": 4, "10.5": 10}
 
 
-@pytest.mark.usefixtures("terminal")
-def test_the_status_line_keeps_off_the_results(capsys):
+def test_the_status_line_keeps_off_the_results(capsys, watch):
+    watch()
     for quiet in ((), ("--quiet",)):
         assert unojax.cli.main([*ARGS, WIN_IN_TWO, "--json", "-", *quiet]) == 0
         captured = capsys.readouterr()

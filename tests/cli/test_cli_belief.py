@@ -172,9 +172,9 @@ def test_text_shows_the_record(run_text, run_json, run_ascii, data):
     assert run_json(*ARGS, "--turn", "6")["turns"] == data["turns"][:7]
 
 
-@pytest.mark.usefixtures("terminal")
-def test_the_status_line_keeps_off_the_results(run_json, capsys):
+def test_the_status_line_keeps_off_the_results(run_json, capsys, watch):
     """A terminal on the error stream alone, to which rich would lead the results."""
+    watch()
     assert main([*ARGS, "--steps", "2"]) == 0
     captured = capsys.readouterr()
     assert "turn 2" in captured.out and "holds" not in captured.err

@@ -4,32 +4,49 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from tests.cli.by_script import RULE_ARGS, RULES
+from unojax.cli import main
 from unojax.games.gamefile import GameFile, next_path, read_game, write_game
 from unojax.games.replay import Replay
 from unojax.games.session import draw_seat
 
-ARGS = ["play", "--opponent", "uniform", "--hints", "none", "--auto-draw", "--seed", "6"]
+ARGS = ["--opponent", "uniform", "--hints", "none", "--auto-draw", "--seed", "6"]
 # Whoever types this plays a whole game. The prompts after its end read the rest.
 WHOLE = "1\nb\n" * 40
 
 
-def test_a_game_and_its_rematch_are_saved(run_text, stdin, monkeypatch, tmp_path):
+@pytest.fixture
+def play(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Play with some options and return the transcript, whose prompts end in blanks."""
+
+    def run(*args: str) -> str:
+        assert main(["play", *args]) == 0
+        captured = capsys.readouterr()
+        assert captured.err == "" and "\x1b" not in captured.out
+        return captured.out
+
+    return run
+
+
+def test_a_game_and_its_rematch_are_saved(play, stdin, monkeypatch, tmp_path):
     """The rematch swaps the seats, has the next seed, and is saved beside the game."""
     monkeypatch.setenv("NO_COLOR", "1")
     path = tmp_path / "game.json"
     stdin(WHOLE + "r\n" + "1\nb\n" * 3)
-    out = run_text(*ARGS, *RULE_ARGS, "--save", str(path), "--seat", "random")
+    out = play(*ARGS, *RULE_ARGS, "--save", str(path), "--seat", "random")
     assert out.count("The opponent is uniform; seed 6.") == 1 == out.count("The opponent is uniform; seed 7.")
     first, again = read_game(path), read_game(tmp_path / "game-2.json")
     assert (first.players[draw_seat(6)], first.players[1 - draw_seat(6)]) == ("person", "uniform")
     assert again.players == first.players[::-1]
     assert (first.seed, again.seed, first.rules, again.rules) == (6, 7, RULES, RULES)
     stdin("?\n")
-    assert "There is no advice in this game" in run_text(*ARGS, *RULE_ARGS)
+    assert "There is no advice in this game" in play(*ARGS, *RULE_ARGS)
 
 
 def test_games_of_a_series_are_numbered(tmp_path):
@@ -43,11 +60,11 @@ def test_games_of_a_series_are_numbered(tmp_path):
     assert Path(next_path(str(tmp_path / "2026-1124.json"))).name == "2026-1124-2.json"
 
 
-def test_an_unfinished_game_is_not_written_over(refused, run_text, stdin, tmp_path):
+def test_an_unfinished_game_is_not_written_over(refused, play, stdin, tmp_path):
     path, other = tmp_path / "my game.json", tmp_path / "other.json"
     begin = [*ARGS, *RULE_ARGS, "--save"]
     stdin("")
-    run_text(*begin, str(path))
+    play(*begin, str(path))
     kept = path.read_text()
     write_game(other, read_game(path))
     says = f"--save: the game in {str(path)!r} is unfinished: unojax play --resume '{path}' continues it"
@@ -56,31 +73,31 @@ def test_an_unfinished_game_is_not_written_over(refused, run_text, stdin, tmp_pa
     # Nor is a file that is no game, or one of another version.
     for content in ("precious", json.dumps(json.loads(kept) | {"rules_version": 99})):
         other.write_text(content)
-        refused({f"'{other}'": "it is not written over"}, begin)
+        refused({f"'{other}'": "it is not written over"}, ["play", *begin])
         assert other.read_text() == content
     # It is written over by its own continuation, and if it is over or empty.
     stdin(WHOLE)
-    run_text("play", "--hints", "none", "--auto-draw", "--resume", str(path), "--save", str(path))
+    play("--hints", "none", "--auto-draw", "--resume", str(path), "--save", str(path))
     assert read_game(path).result in "01="
     other.write_text("")
     for file in (path, other):
         stdin("")
-        run_text(*begin, str(file))
+        play(*begin, str(file))
         assert read_game(file).result == "*"
 
 
-def test_an_interrupted_game_is_resumed(refused, run_text, stdin, tmp_path):
+def test_an_interrupted_game_is_resumed(refused, play, stdin, tmp_path):
     """In two parts, the same game as in one."""
     whole, parts = tmp_path / "whole.json", tmp_path / "parts.json"
     stdin(WHOLE)
-    run_text(*ARGS, *RULE_ARGS, "--seat", "1", "--save", str(whole))
+    play(*ARGS, *RULE_ARGS, "--seat", "1", "--save", str(whole))
     game = read_game(whole)
     assert game.result in "01="
     played = game.replay()
     cut = GameFile.of(Replay(played.start, played.steps[:3]), players=game.players, seed=game.seed)
     write_game(parts, cut)
     stdin(WHOLE)
-    out = run_text("play", "--hints", "none", "--auto-draw", "--resume", str(parts))
+    out = play("--hints", "none", "--auto-draw", "--resume", str(parts))
     for words in ("You are player 1, against uniform.", "The game goes on.", f"Saved in {parts}: unojax replay shows it"):
         assert words in out
     assert read_game(parts) == game

@@ -91,7 +91,7 @@ def decide(spec: str, key: Array) -> Array:
     return agent.act(key, agent.init(key, seen), seen, unojax.legal_mask(state))
 
 
-PROGRAMS = {
+USERS_PROGRAMS = {
     "official deal": partial(unojax.init, rules=Rules.official()),
     "game": partial(play_game, num_steps=2),
     "belief": play_and_believe,
@@ -100,10 +100,10 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", USERS_PROGRAMS)
 def test_programs_have_types_inside_shard_map(program: str):
     """Tracing is enough, because JAX compares the types then."""
-    shared(PROGRAMS[program]).trace(jax.random.split(jax.random.key(0), 2))
+    shared(USERS_PROGRAMS[program]).trace(jax.random.split(jax.random.key(0), 2))
 
 
 TWO_DEVICES = """

@@ -111,7 +111,7 @@ def test_beliefs_have_the_form_of_their_platform(run: Any, beside_a_gpu: None, m
 
     def arguments(key: jax.Array) -> tuple[Any, ...]:
         seen = observe(game.init(key, rules=RULES["few cards"]), 0)
-        return belief_init(seen, key, num_particles=4, max_slots=12, max_plays=4), seen, jnp.int32(60), seen, key
+        return belief_init(seen, key, num_particles=4, max_slots=26, max_plays=4), seen, jnp.int32(60), seen, key
 
     one = jax.eval_shape(arguments, jax.random.key(0))
     many = jax.eval_shape(jax.vmap(arguments), jax.random.split(jax.random.key(0)))

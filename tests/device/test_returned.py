@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from unojax.games.session import OpponentError, Session
 from unojax.policies import PackedPolicy
 from unojax.rules import Rules
 
+PROGRAMS: Final = 60  # two sets of rules, and three kinds of beliefs
 KEY = jax.random.key(0)
 SMALL = {"deck": deck_of("R1 R2 R3 Y1 Y2 Y3 RS W W+4"), "hand_size": 2}
 RULES = {"plain": Rules(**SMALL), "official": Rules.official(**SMALL)}

@@ -6,6 +6,7 @@ import importlib
 import json
 import sys
 from pathlib import Path
+from typing import Final
 
 import jax
 import numpy as np
@@ -18,6 +19,7 @@ from unojax.cli import main
 from unojax.specs import as_agent, parse_agent, parse_policy, settings_of
 from unojax.text import make_observation
 
+PROGRAMS: Final = 60  # policies of several kinds in several commands
 CODE = """
 from dataclasses import dataclass
 import jax.numpy as jnp

@@ -23,11 +23,12 @@ from unojax.text import make_observation, make_state
 from unojax.view import view_of
 
 OFFICIAL = Rules.official()
-BATCH = 640
+NUM_RANDOM = 600
 CRAFTED = {
-    # hand, top, cards of the opponent: the actions that a policy may take.
-    ("uniform greedy", "R1 R1 RS W B9", "R7", 5): "R1 RS W:R W:Y W:B W:G",
-    ("uniform greedy", "B9 G2", "R7", 5): "draw",
+    # Policy, hand, top, number of the opponent's cards: the actions that the policy may take where drawing is a choice.
+    ("uniform", "R1 R1 RS W B9", "R7", 5): "R1 RS W:R W:Y W:B W:G draw",
+    ("greedy", "R1 R1 RS W B9", "R7", 5): "R1 RS W:R W:Y W:B W:G",
+    ("uniform", "B9 G2", "R7", 5): "draw",
     ("keep-wilds", "R1 RS W W+4 B9", "R7", 5): "R1 RS",
     ("keep-wilds", "W B9 B8 G2", "R7", 5): "W:B",
     ("keep-wilds", "W B9 G2", "R7", 5): "W:B W:G",
@@ -61,26 +62,45 @@ def probs_of_all(states: State) -> tuple[jax.Array, jax.Array, dict[str, jax.Arr
     return jax.vmap(one)(states)
 
 
-def stack(states: list[State]) -> State:
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *jax.device_get(states))
+def decisions_at_will() -> list[tuple[State, str, str]]:
+    """Return positions with their sane actions, and those that only a player who draws, passes or challenges at will takes."""
+    return [
+        (make_state("R1 R2 B9", "Y1 Y2", "R7", rules=OFFICIAL), "R1 R2", "draw"),
+        (make_state("B1 B2", "Y1 Y2", "R7", rules=OFFICIAL), "draw", ""),
+        (make_state("R1 B9", "Y1 Y2", "R7", drawn="R1", rules=OFFICIAL), "R1", "draw"),
+        (after(make_state("W+4 B9", "Y1 Y2", "R7", rules=OFFICIAL), "W+4:B"), "draw", "challenge"),
+    ]
 
 
 @pytest.fixture(scope="module")
 def found() -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """Return what `probs_of_all` gives for the crafted hands, and after them positions of random games."""
-    games = corpus.games("default").states
-    crafted = stack([make_state(hand, " ".join(f"Y{n}" for n in range(1, n + 1)), top) for _, hand, top, n in CRAFTED])
-    random = jax.tree.map(lambda leaf: leaf[:, :20].reshape(-1, *leaf.shape[2:])[: BATCH - len(CRAFTED)], games)
-    return jax.device_get(probs_of_all(jax.tree.map(lambda *parts: np.concatenate(parts), crafted, random)))
+    """Return hands, masks and probabilities for the crafted hands, the decisions at will, and positions of random games."""
+    crafted = [
+        make_state(hand, " ".join(f"Y{n}" for n in range(1, number + 1)), top, rules=OFFICIAL) for _, hand, top, number in CRAFTED
+    ]
+    crafted += [state for state, *_ in decisions_at_will()]
+    games, steps = np.array(corpus.positions("official", NUM_RANDOM)).T
+    random = jax.tree.map(lambda leaf: leaf[games, steps], corpus.games("official").states)
+    states = jax.tree.map(lambda many, *each: np.concatenate([np.stack(each), many]), random, *jax.device_get(crafted))
+    return jax.device_get(probs_of_all(states))
 
 
 def test_preferences_on_crafted_hands(found):
-    for row, ((names, hand, *_), expected) in enumerate(CRAFTED.items()):
-        for name in names.split():
-            probs = found[2][name][row]
-            chosen = np.flatnonzero(probs)
-            assert set(chosen.tolist()) == actions(expected), (name, hand)
-            np.testing.assert_allclose(probs[chosen], 1 / len(chosen), rtol=1e-6)
+    for row, ((name, hand, *_), expected) in enumerate(CRAFTED.items()):
+        probs = found[2][name][row]
+        chosen = np.flatnonzero(probs)
+        assert set(chosen.tolist()) == actions(expected), (name, hand)
+        np.testing.assert_allclose(probs[chosen], 1 / len(chosen), rtol=1e-6)
+
+
+def test_only_uniform_play_draws_passes_and_challenges_at_will(found):
+    for row, (_, sane, at_will) in enumerate(decisions_at_will(), start=len(CRAFTED)):
+        legal = actions(f"{sane} {at_will}")
+        assert set(np.flatnonzero(found[1][row]).tolist()) == legal
+        for name in POLICIES:
+            taken = set(np.flatnonzero(found[2][name][row]).tolist())
+            assert taken == legal if name == "uniform" else taken <= actions(sane), name
+            assert name != "greedy" or taken == actions(sane)
 
 
 def _plain(name: str) -> list[Callable[[set[int], dict[int, int]], set[int]]]:
@@ -117,19 +137,21 @@ def _plain(name: str) -> list[Callable[[set[int], dict[int, int]], set[int]]]:
 
 
 def test_action_probs_agree_with_plain_python(found):
-    hands, masks, probs = found
+    hands, masks, probs = (jax.tree.map(lambda rows: rows[-NUM_RANDOM:], part) for part in found)
     hands, checked = cards.count_types(hands), 0
     for name in set(RULE_POLICIES) - {"guard"}:
         for hand, mask, prob in zip(hands, masks, probs[name], strict=True):
             legal = set(np.flatnonzero(mask).tolist())
-            if cards.DRAW not in legal:
+            plays = legal - {cards.DRAW, cards.CHALLENGE}
+            if name != "uniform":
+                # It plays if it can, and draws or passes otherwise.
+                legal = plays or {cards.DRAW}
+            if plays:
                 checked += 1
                 held = {c: int(hand[13 * c : 13 * c + 13].sum()) for c in range(4)}
                 for rule in _plain(name):
                     legal = rule(legal, held)
-            elif len(legal) > 1:
-                continue  # a finished game
-            expected = np.zeros(61)
+            expected = np.zeros(len(mask))
             expected[sorted(legal)] = 1 / len(legal)
             np.testing.assert_allclose(prob, expected, atol=1e-6)
     assert checked > 8 * 50
@@ -157,24 +179,6 @@ def test_calls_and_packed_choices_follow_the_action_probs():
         shares = np.bincount(chosen, minlength=61) / 2_000
         assert (np.abs(shares - probs) <= 6 * np.sqrt(probs * (1 - probs) / 2_000)).all(), name
         np.testing.assert_array_equal(narrowed, probs[:60] > 0, err_msg=name)
-
-
-def test_only_uniform_play_draws_passes_and_challenges_at_will():
-    decisions = [
-        # The sane actions, and those at will.
-        (make_state("R1 R2 B9", "Y1 Y2", "R7", rules=OFFICIAL), "R1 R2", "draw"),
-        (make_state("B1 B2", "Y1 Y2", "R7", rules=OFFICIAL), "draw", ""),
-        (make_state("R1 B9", "Y1 Y2", "R7", drawn="R1", rules=OFFICIAL), "R1", "draw"),
-        (after(make_state("W+4 B9", "Y1 Y2", "R7", rules=OFFICIAL), "W+4:B"), "draw", "challenge"),
-    ]
-    _, masks, probs = jax.device_get(probs_of_all(stack([state for state, *_ in decisions])))
-    for row, (_, sane, at_will) in enumerate(decisions):
-        legal = actions(f"{sane} {at_will}")
-        assert set(np.flatnonzero(masks[row]).tolist()) == legal
-        for name in POLICIES:
-            taken = set(np.flatnonzero(probs[name][row]).tolist())
-            assert taken == legal if name == "uniform" else taken <= actions(sane), name
-            assert name != "greedy" or taken == actions(sane)
 
 
 def test_batches_and_unknown_names_are_refused():
