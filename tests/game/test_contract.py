@@ -1,4 +1,4 @@
-"""The contract of the functions, and what comes to the border."""
+"""The contract of the functions, and arguments that they refuse."""
 
 from __future__ import annotations
 
@@ -11,14 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.game.few_cards import NINE, SHORT, SKIP_PASSES
-from tests.helpers import (
-    assert_trees_equal,
-    counts_of,
-    jitted_mask,
-    jitted_step,
-    play,
-)
+from tests import corpus
+from tests.game.few_cards import NINE, SHORT
+from tests.helpers import assert_trees_equal, counts_of, jitted_mask, jitted_step, refusals
 from unojax import cards, game, pomdp
 from unojax.game import State
 from unojax.games.record import play_game
@@ -26,63 +21,51 @@ from unojax.observation import observe
 from unojax.rules import Rules
 from unojax.text import format_position, make_state, parse_action, parse_position
 
-# The contract of the functions
-
-
-@functools.cache
-def positions() -> State:
-    """State[6]: positions that take every way through a step, for `NINE`."""
-    texts = [
-        "R1,R2/R3,W/R4,R5,Y+2,W+4/0 Y1 0 0 0 - *",
-        "R2,R3/Y1,W/R4,R5,W+4/1 Y+2 0 0 0 - *",
-        "R1,R2/Y1,W/R3,R4,R5,W+4/0 Y+2 0 2 0 - *",
-        "R1,R2/Y1,R5/R3/3 W+4:B 1 4 0 - *",
-        "R1,R2,R3,R4/R5,Y1,W,W+4/-/0 Y+2 0 0 0 - *",
-        "R1,R2/R3,W/R4,R5,Y+2,W+4/0 Y1 0 0 0 - *",
-    ]
-    return jax.tree.map(lambda *x: jnp.stack(x), *(parse_position(text, rules=NINE) for text in texts))
-
-
+KEY = jax.random.key(0)
+POSITIONS = {
+    "R1,R2/R3,W/R4,R5,Y+2,W+4/0 Y1 0 0 0 - *": parse_action("R1"),
+    "R2,R3/Y1,W/R4,R5,W+4/1 Y+2 0 0 0 - *": cards.DRAW,
+    "R1,R2/Y1,W/R3,R4,R5,W+4/0 Y+2 0 2 0 - *": cards.DRAW,
+    "R1,R2/Y1,R5/R3/3 W+4:B 1 4 0 - *": cards.DRAW,
+    "R1,R2,R3,R4/R5,Y1,W,W+4/-/0 Y+2 0 0 0 - *": cards.DRAW,
+    "R1,R2/R3,W/R4,R5,Y+2,W+4/0 Y1 0 0 0 - * ": 200,
+}
+"""Positions of `NINE` and actions: together they take every way through a step."""
 LONGEST = 3
 """Index of the position that goes through a reshuffle and four cards."""
-ACTIONS = np.array([parse_action("R1"), cards.DRAW, cards.DRAW, cards.DRAW, cards.DRAW, 200], np.int32)
-
-
-def steps_of_positions() -> tuple[State, jax.Array]:
-    """Positions for all actions at once: after a step, and their masks."""
-    keys = jax.random.split(jax.random.key(0), len(ACTIONS))
-    return jax.jit(jax.vmap(lambda state, action, key: (game.step(state, action, key), game.legal_mask(state))))(
-        positions(), ACTIONS, keys
-    )
 
 
 def test_jit_and_vmap_agree():
-    keys = jax.random.split(jax.random.key(0), len(ACTIONS))
-    together, masks = steps_of_positions()
-    for index, action in enumerate(ACTIONS):
-        one = jax.tree.map(lambda x, i=index: x[i], positions())
-        assert_trees_equal(jax.tree.map(lambda x, i=index: x[i], together), jitted_step(one, action, keys[index]))
-        np.testing.assert_array_equal(jitted_mask(one), masks[index])
+    """Contract: unbatched, pure, jit- and vmap-able."""
+    states = [jax.device_get(parse_position(text, rules=NINE)) for text in POSITIONS]
+    actions = np.array([*POSITIONS.values()], np.int32)
+    keys = jax.random.split(KEY, len(actions))
+    both = jax.jit(jax.vmap(lambda state, action, key: (game.step(state, action, key), game.legal_mask(state))))
+    together = jax.device_get(both(jax.tree.map(lambda *x: np.stack(x), *states), actions, keys))
+    for index, state in enumerate(states):
+        alone = jitted_step(state, actions[index], keys[index]), jitted_mask(state)
+        assert_trees_equal(jax.tree.map(lambda x, i=index: x[i], together), jax.device_get(alone))
 
 
 @pytest.mark.slow
 def test_without_jit_a_step_is_the_same():
     """Operation by operation this takes seconds, so one position has to do."""
-    key = jax.random.split(jax.random.key(0), len(ACTIONS))[LONGEST]
-    one = jax.tree.map(lambda x: x[LONGEST], positions())
-    assert_trees_equal(game.step(one, ACTIONS[LONGEST], key), jitted_step(one, ACTIONS[LONGEST], key))
-    np.testing.assert_array_equal(game.legal_mask(one), jitted_mask(one))
+    text, action = [*POSITIONS.items()][LONGEST]
+    state = parse_position(text, rules=NINE)
+    assert_trees_equal(game.step(state, action, KEY), jitted_step(state, np.int32(action), KEY))
+    np.testing.assert_array_equal(game.legal_mask(state), jitted_mask(state))
 
 
 def test_step_keeps_structure_shapes_dtypes_and_weak_types_of_init():
     """So a state can be carried through a scan, and a second call does not compile."""
-    key = jax.random.key(0)
     for rules in (Rules(), SHORT):
-        start = jax.eval_shape(functools.partial(game.init, rules=rules), key)
+        start = jax.eval_shape(functools.partial(game.init, rules=rules), KEY)
+        assert start.rules == rules
         for action in (0, np.int32(0), np.int8(0)):
-            assert_shapes_equal(jax.eval_shape(game.step, start, action, key), start)
-    start = jax.eval_shape(game.init, key)
-    assert_shapes_equal(make_state("R5", "G1", "R7"), start)
+            assert_shapes_equal(jax.eval_shape(game.step, start, action, KEY), start)
+    start = jax.eval_shape(game.init, KEY)
+    for made in (make_state("R5", "G1", "R+2"), parse_position("R5/G1/-/* R2 0 0 9 R2 *")):
+        assert_shapes_equal(made, start)
 
 
 def assert_shapes_equal(one: Any, other: Any) -> None:
@@ -91,8 +74,9 @@ def assert_shapes_equal(one: Any, other: Any) -> None:
         assert (a.shape, a.dtype, a.weak_type) == (b.shape, b.dtype, b.weak_type)
 
 
-def test_dtypes_and_shapes_are_those_of_the_contract():
-    state = jax.eval_shape(game.init, jax.random.key(0))
+def test_fields_of_a_state():
+    """Contract: the fields of `State`, their shapes and dtypes."""
+    state = jax.eval_shape(game.init, KEY)
     expected = {
         "hands": ((2, 108), "bool"),
         "deck": ((108,), "bool"),
@@ -109,74 +93,72 @@ def test_dtypes_and_shapes_are_those_of_the_contract():
     assert state.rules == Rules()
 
 
-def test_cards_are_conserved_by_type_in_every_step_of_random_games():
-    """For each type, hands, deck and pile add up to the deck of the rules, and every set is canonical."""
-    states = play(0, num_steps=320, rules=Rules()).states
+@pytest.mark.parametrize("name", ["default", "few cards"])
+def test_cards_are_conserved_by_type_in_every_step_of_random_games(name: str):
+    """Contract: for each type, hands + deck + pile = the deck composition; every set is a canonical one-hot."""
+    states = corpus.games(name).states
     sets = np.concatenate([states.hands, states.deck[:, :, None], states.pile[:, :, None]], 2)
     held = counts_of(sets)
-    assert (held.sum(2) == cards.COPIES).all()
+    assert (held.sum(2) == np.array(corpus.RULES[name].deck)).all()
     np.testing.assert_array_equal(held[..., cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT, sets)
-    assert states.terminated[:, -1].any()
-
-
-# What comes to the border
 
 
 def test_rules_go_with_the_state():
-    """What takes a state has no keyword for them; states of different rules do not belong together."""
-    state, key = make_state("R5 W", "G1", "R7", rules=SKIP_PASSES), jax.random.key(0)
-    assert jax.eval_shape(functools.partial(game.init, rules=SHORT), key).rules == SHORT
-    assert jax.eval_shape(game.step, state, 5, key).rules == jax.eval_shape(observe, state, 0).rules == SKIP_PASSES
+    """Contract: what takes a state or an observation has no parameter `rules`; states of different rules are refused."""
+    passes = make_state("R5 W", "G1", "R7", rules=Rules(skip_forfeits=False))
+    assert jax.eval_shape(game.step, passes, 5, KEY).rules == jax.eval_shape(observe, passes, 0).rules == passes.rules
     of_states = (
         *(game.step, game.step_checked, game.legal_mask, observe, format_position),
         *(pomdp.transition_log_prob, pomdp.observation_log_prob, pomdp.reward),
     )
     assert not any("rules" in inspect.signature(function).parameters for function in of_states)
-    for function in (pomdp.transition_log_prob, pomdp.reward):
-        with pytest.raises(ValueError, match="skip_forfeits=True instead of False"):
-            function(state, 5, make_state("R5 W", "G1", "R7"))
-    with pytest.raises(ValueError, match="hand_size=1 instead of 7, deck of 9 cards instead of 108, max_steps=2"):
-        pomdp.reward(make_state("R5", "G1", "R7"), 5, jax.eval_shape(functools.partial(game.init, rules=SHORT), key))
+    default, short = make_state("R5 W", "G1", "R7"), jax.eval_shape(functools.partial(game.init, rules=SHORT), KEY)
+    refusals(
+        {
+            "skip_forfeits=True instead of False": lambda: pomdp.transition_log_prob(passes, 5, default),
+            "skip_forfeits=True instead of False (reward)": lambda: pomdp.reward(passes, 5, default),
+            "hand_size=1 instead of 7, deck of 9 cards instead of 108, max_steps=2": lambda: pomdp.reward(default, 5, short),
+        }
+    )
 
 
 @pytest.mark.parametrize("size", [1, 2, 108])
 def test_a_batch_is_refused_with_the_way_to_map_over_it(size: int):
-    """Batches of two states used to show both players' hands as one."""
-    state, key = make_state("R5 W", "G1", "R7"), jax.random.key(0)
-    states = jax.tree.map(lambda x: jnp.stack([x] * size), state)
-    keys = jax.random.split(key, size)
-    for name, function in {
+    """Contract: a batch without `vmap` is a ValueError. Batches of two states could show both players' hands as one."""
+
+    def batch(tree: Any) -> Any:
+        return jax.tree.map(lambda x: np.stack([x] * size), tree)
+
+    state = jax.device_get(make_state("R5 W", "G1", "R7"))
+    seen = jax.device_get(jax.jit(observe)(state, 0))
+    states, keys = batch(state), jax.random.split(KEY, size)
+    of_batches = {
         "init": lambda: game.init(keys),
-        "step": lambda: game.step(states, 5, key),
+        "step": lambda: game.step(states, 5, KEY),
         "legal_mask": lambda: game.legal_mask(states),
-        "step_checked": lambda: game.step_checked(states, 5, key),
+        "step_checked": lambda: game.step_checked(states, 5, KEY),
         "observe": lambda: observe(states, 0),
         "transition_log_prob": lambda: pomdp.transition_log_prob(state, 5, states),
         "reward": lambda: pomdp.reward(states, 5, state),
+        "observation_log_prob": lambda: pomdp.observation_log_prob(batch(seen), state),
+        "observe (in observation_log_prob)": lambda: pomdp.observation_log_prob(seen, states),
         "play_game": lambda: play_game(keys, num_steps=3),
-    }.items():
-        with pytest.raises(ValueError, match=rf"{name} takes a single .*jax\.vmap\({name}\)"):
-            function()
-    for name, function in {
-        "step": lambda: game.step(state, jnp.full(size, 5), key),
-        "step_checked": lambda: game.step_checked(state, jnp.full(size, 5), key),
-        "a single key": lambda: game.step(state, 5, keys),
-        "observe": lambda: observe(state, jnp.zeros(size, int)),
-    }.items():
-        with pytest.raises(ValueError, match=rf"{name}.*jax\.vmap"):
-            function()
+        "step (action)": lambda: game.step(state, np.full(size, 5), KEY),
+        "step_checked (action)": lambda: game.step_checked(state, np.full(size, 5), KEY),
+        "step (key)": lambda: game.step(state, 5, keys),
+        "observe (player)": lambda: observe(state, np.zeros(size, int)),
+    }
+    refusals({f"jax.vmap({name.partition(' ')[0]}) ({name})": call for name, call in of_batches.items()})
 
 
-@pytest.mark.parametrize("key", [0, None, np.zeros(2), jnp.zeros((3, 2), jnp.uint32)], ids=["int", "None", "floats", "raw batch"])
-def test_what_is_no_single_key_is_refused(key: Any):
-    with pytest.raises(ValueError, match=r"init takes a (random|single) key"):
-        game.init(key)
+def test_other_arguments_are_refused():
+    """Keys of any form are taken; anything else is named with the function."""
     jax.eval_shape(game.init, jax.random.PRNGKey(0))
-
-
-def test_what_is_no_state_is_refused():
-    with pytest.raises(ValueError, match="step takes a State, got Rules"):
-        game.step(Rules(), 5, jax.random.key(0))  # type: ignore[arg-type] that is the test
+    kinds = {"int": 0, "None": None, "floats": np.zeros(2), "raw batch": np.zeros((3, 2), np.uint32)}
+    refusals(
+        {f"init takes a ({name})": lambda key=key: game.init(key) for name, key in kinds.items()}
+        | {"step takes a State, got Rules": lambda: game.step(Rules(), 5, KEY)}  # pyright: ignore[reportArgumentType]
+    )
 
 
 def test_a_second_call_does_not_compile():
@@ -186,8 +168,7 @@ def test_a_second_call_does_not_compile():
     def advance(state: State, key: jax.Array) -> State:
         nonlocal num_traces
         num_traces += 1
-        action = jnp.argmax(game.legal_mask(state))
-        return game.step(state, action, key)
+        return game.step(state, jnp.argmax(game.legal_mask(state)), key)
 
     state = parse_position("R1,R2/R3,W/R4,R5,Y+2,W+4/0 Y1 0 0 0 - *", rules=NINE)
     for seed in range(3):
