@@ -1,13 +1,18 @@
-"""Random games that many tests read: five rule sets, 100 games each, as NumPy arrays. They are made once in a process.
+"""Random games that many tests read: six rule sets, 100 games each, as NumPy arrays. They are made once in a process.
 
-`tests/test_game_against_oracle.py` compares every state and legal mask of them with the plain-Python oracle. A test that needs
-games, positions or views takes them from here instead of playing its own, which costs a compilation for each rule set and shape.
+`tests/test_game_against_oracle.py` compares every state and legal mask of them with the plain-Python oracle, so other tests may rely
+on them. A test that needs games, positions or views takes them from here instead of playing its own, which costs a compilation for
+each rule set and shape:
+
+    played = corpus.games("default")                  # states [100, 161, ...], masks [100, 161, 61], actions [100, 160]
+    seen = corpus.views("default", 0)                 # what player 0 observes of these states, [100, 161, ...]
+    states = corpus.at(played.states, corpus.moments("default")[::50])    # every fiftieth position, [N, ...]
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Final
+from typing import Final, TypeVar
 
 import jax
 import numpy as np
@@ -17,19 +22,22 @@ from unojax.decks import small_deck
 from unojax.observation import Observation, observe
 from unojax.rules import Rules
 
+Tree = TypeVar("Tree")
+
+_FEW: Final = {"deck": small_deck(colors=2, ranks=(0, 1, 2, 10, 11, 12), wilds=2), "hand_size": 3}
+
 RULES: Final = {
     "default": Rules(),
     "official": Rules.official(),
     "house": Rules.house(),
     "rlcard": Rules.rlcard(),
-    "few cards": Rules.official(
-        stacking=True,
-        first_player="random",
-        deck=small_deck(colors=2, ranks=(0, 1, 2, 10, 11, 12), wilds=2),
-        hand_size=3,
+    "few cards": Rules.official(stacking=True, first_player="random", **_FEW),
+    "limited": Rules(
+        skip_forfeits=False, start_card="any", first_player="random", max_steps=40, step_penalty=0.125, **_FEW
     ),
 }
-"""The rule sets. "few cards" has a small deck, in which penalties add up and the draw pile is soon empty."""
+"""The rule sets. The decks of "few cards" and "limited" are soon empty; penalties of "few cards" add up; "limited" has the turns of
+the default rules, and another value in each other field of them."""
 
 NUM_STEPS: Final = 160
 """Steps of each game. Most games end before; further steps change nothing."""
@@ -51,9 +59,29 @@ def views(name: str, seat: int) -> Observation:
 _observe_all = jax.jit(jax.vmap(jax.vmap(observe, (0, None)), (0, None)))
 
 
+@functools.cache
+def moments(name: str) -> np.ndarray:
+    """Return all positions of the games up to their ends: int[N, 2], numbers of a game and of a step, in order."""
+    states = games(name).states
+    is_over = states.terminated | states.truncated
+    return np.argwhere(np.cumsum(is_over, axis=1) <= 1)
+
+
+def endings(name: str) -> np.ndarray:
+    """Return the positions among `moments` in which a game has ended: int[N, 2]."""
+    states = games(name).states
+    return np.array([place for place in moments(name) if (states.terminated | states.truncated)[*place]])
+
+
 def positions(name: str, number: int, *, seed: int = 0) -> list[tuple[int, int]]:
-    """Draw random positions in which the game goes on: pairs of a game and a step, without repetition."""
+    """Draw random positions of unfinished games: pairs of a game and a step, without repetition."""
     states = games(name).states
     running = np.argwhere(~(states.terminated | states.truncated)[:, :-1])
     chosen = np.random.default_rng(seed).choice(len(running), number, replace=False)
     return [(int(game), int(step)) for game, step in running[chosen]]
+
+
+def at(rows: Tree, places: np.ndarray | tuple[int, int]) -> Tree:
+    """Return the rows of arrays [100, 161, ...] at one place (game, step), or at int[N, 2] places: fields [N, ...]."""
+    game, step = np.moveaxis(np.asarray(places), -1, 0)
+    return jax.tree.map(lambda x: x[game, step], rows)

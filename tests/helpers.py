@@ -142,6 +142,11 @@ def refusals(calls: Mapping[str, Callable[[], object]]) -> None:
     assert not failures, "\n".join(failures)
 
 
+def refused_texts(read: Callable[[str], object], texts: Mapping[str, Collection[str]]) -> None:
+    """Check that `read` raises a ValueError for each text, whose message contains the word that the text is listed under."""
+    refusals({f"{word} ({text})": partial(read, text) for word, listed in texts.items() for text in listed})
+
+
 class Played(NamedTuple):
     """G random games of T steps, on the host: states [G, T + 1, ...], masks [G, T + 1, 61], actions [G, T]."""
 
