@@ -1,8 +1,8 @@
-"""Random games that many tests read: six rule sets, 100 games each, as NumPy arrays. They are made once in a process.
+"""Random games that many tests read: seven rule sets, 100 games each, as NumPy arrays. They are made once in a process.
 
-`tests/test_game_against_oracle.py` compares every state and legal mask of them with the plain-Python oracle, so other tests may rely
-on them. A test that needs games, positions or views takes them from here instead of playing its own, which costs a compilation for
-each rule set and shape:
+`tests/test_game_against_oracle.py` compares every state and legal mask of them with the plain-Python oracle, so other tests may
+rely on them. A test that needs games, positions or views takes them from here instead of playing its own, which costs a
+compilation for each rule set and shape:
 
     played = corpus.games("default")                  # states [100, 161, ...], masks [100, 161, 61], actions [100, 160]
     seen = corpus.views("default", 0)                 # what player 0 observes of these states, [100, 161, ...]
@@ -19,6 +19,7 @@ import numpy as np
 
 from tests.helpers import NUM_GAMES, Played, play
 from unojax.decks import small_deck
+from unojax.games.replay import Replay, Step
 from unojax.observation import Observation, observe
 from unojax.rules import Rules
 
@@ -31,13 +32,12 @@ RULES: Final = {
     "official": Rules.official(),
     "house": Rules.house(),
     "rlcard": Rules.rlcard(),
+    "rlcard, few cards": Rules.rlcard(**_FEW),
     "few cards": Rules.official(stacking=True, first_player="random", **_FEW),
-    "limited": Rules(
-        skip_forfeits=False, start_card="any", first_player="random", max_steps=40, step_penalty=0.125, **_FEW
-    ),
+    "limited": Rules(skip_forfeits=False, start_card="any", first_player="random", max_steps=40, step_penalty=0.125, **_FEW),
 }
-"""The rule sets. The decks of "few cards" and "limited" are soon empty; penalties of "few cards" add up; "limited" has the turns of
-the default rules, and another value in each other field of them."""
+"""The rule sets. Decks of few cards are soon empty. Penalties of "few cards" add up; "limited" has the turns of the default
+rules, and another value in each other field of them."""
 
 NUM_STEPS: Final = 160
 """Steps of each game. Most games end before; further steps change nothing."""
@@ -85,3 +85,12 @@ def at(rows: Tree, places: np.ndarray | tuple[int, int]) -> Tree:
     """Return the rows of arrays [100, 161, ...] at one place (game, step), or at int[N, 2] places: fields [N, ...]."""
     game, step = np.moveaxis(np.asarray(places), -1, 0)
     return jax.tree.map(lambda x: x[game, step], rows)
+
+
+def replay(name: str, game: int, num_steps: int = NUM_STEPS) -> Replay:
+    """Return a game, or its first steps, as `games.replay` reads one: without the illegal actions."""
+    played = games(name)
+    states = played.states.replace(error=np.zeros_like(played.states.error))
+    legal = np.flatnonzero(np.diff(states.step_count[game]))[:num_steps]
+    steps = tuple(Step(int(played.actions[game, t]), at(states, (game, t)), at(states, (game, t + 1))) for t in legal)
+    return Replay(at(states, (game, 0)), steps)

@@ -12,27 +12,21 @@ import numpy as np
 import pytest
 
 import unojax
+from tests.conftest import programs_built
 from tests.helpers import slow_but
 from unojax.adapters.encoding import Encoder
 from unojax.adapters.seats import SeatsGame
 from unojax.belief import bootstrap, updaters
 from unojax.rules import Rules
 
+PROGRAMS = 230  # Operations outside `jit` are the subject.
+
 KEY = jax.random.key(0)
-_compiled = [0]
-
-
-def _note(event: str, duration_secs: float, **_: Any) -> None:
-    del duration_secs
-    _compiled[0] += event == "/jax/core/compile/backend_compile_duration"
-
-
-jax.monitoring.register_event_duration_secs_listener(_note)
 
 
 @cache
 def step_seen() -> tuple[Any, ...]:
-    """A state, an action and the next state, with what player 0 sees of both."""
+    """Return a state, an action and the next state, and the observations of both by player 0."""
     state = unojax.init(KEY)
     action = jnp.int32(np.asarray(unojax.legal_mask(state)).argmax())
     after = unojax.step(state, action, KEY)
@@ -43,9 +37,16 @@ def play_game() -> Any:
     return unojax.play_game(KEY, ("linear", "uniform"), num_steps=3)
 
 
-def transition() -> Any:
-    state, action, after, *_ = step_seen()
-    return unojax.transition_log_prob(state, action, after), unojax.reward(state, action, after)
+def core() -> Any:
+    state, action, after, before, seen = step_seen()
+    mask = unojax.legal_mask(state)
+    of_states = unojax.transition_log_prob(state, action, after), unojax.reward(state, action, after)
+    return (
+        of_states,
+        unojax.uniform(KEY, before, mask),
+        unojax.infer_action(before, seen),
+        unojax.observation_log_prob(before, state),
+    )
 
 
 def bootstrapped() -> Any:
@@ -89,22 +90,15 @@ def network() -> Any:
 
 def seats() -> Any:
     games = SeatsGame(Encoder(rules=Rules(hand_size=3)))
-    dealt = games.deal(KEY)
-    return games.look(games.play(dealt, jnp.int32(60), KEY), 0)
+    return games.look(games.play(games.deal(KEY), jnp.int32(60), KEY), 0)
 
 
-def small_ones() -> Any:
-    state, _, _, before, after = step_seen()
-    mask = unojax.legal_mask(state)
-    return unojax.uniform(KEY, before, mask), unojax.infer_action(before, after), unojax.observation_log_prob(before, state)
+QUICK = [play_game, core, particles, closed_forms, network, seats]
 
 
-EVERY = [play_game, transition, bootstrapped, particles, batches_of_particles, closed_forms, search, network, seats, small_ones]
-
-
-@pytest.mark.parametrize("call", slow_but([each for each in EVERY if each is not batches_of_particles], EVERY))
+@pytest.mark.parametrize("call", slow_but(QUICK, [*QUICK, bootstrapped, batches_of_particles, search]))
 def test_the_second_call_compiles_nothing(call: Callable[[], Any]):
     call()
-    _compiled[0] = 0
+    before = programs_built()
     jax.block_until_ready(jax.tree.leaves(call()))
-    assert _compiled[0] == 0
+    assert programs_built() == before

@@ -1,7 +1,11 @@
-"""The POMDP's functions against plain Python: every next state of every action, enumerated by the oracle, and sampled steps."""
+"""The POMDP's functions against plain Python: every next state of every action, enumerated by the oracle, and sampled steps.
+
+Contract: `transition_log_prob`, `observation_log_prob`, `reward`; each draw is uniform, without replacement, over the cards in the deck.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import random
 from collections import Counter
@@ -9,15 +13,15 @@ from math import comb, log
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 
-from tests.helpers import deck_of, play
+from tests import corpus
+from tests.helpers import ERROR_PROBABILITY, deck_of, refusals, slow_but
 from tests.oracle import game as oracle
 from tests.oracle.chain import successors
-from tests.oracle.positions import from_oracle, multiset, onehot, random_game, to_oracle
+from tests.oracle.positions import from_oracle, multiset, onehot, random_game, random_position, to_oracle
 from unojax import cards, game, pomdp, text
 from unojax.decks import small_deck
 from unojax.game import State
@@ -31,51 +35,32 @@ RULES = {
     "house": Rules.house(deck=deck_of("R1 R1 R+2 R+2 Y1 Y2 Y+2 B1 BS W W+4"), hand_size=2),
     "rlcard": Rules.rlcard(deck=deck_of("R1 R1 RS R+2 Y1 Y2 Y+2 B1 W W W+4"), hand_size=2),
 }
-MORE = [
-    *(pytest.param(name, marks=pytest.mark.slow) for name in ("truncated", "official")),
-    *(pytest.param(name, marks=[pytest.mark.slow, pytest.mark.long]) for name in ("house", "rlcard")),
-]
-NUM_ROWS = 4096
 ROWS_PER_CALL = 4096
-
 MARKOV_FIELDS = (
-    "hands",
-    "deck",
-    "pile",
-    "top_rank",
-    "color",
-    "current_player",
-    "penalty",
-    "drawn",
-    "contested",
-    "terminated",
-    "truncated",
-    "winner",
+    *("hands", "deck", "pile", "top_rank", "color", "current_player", "penalty", "drawn", "contested"),
+    *("terminated", "truncated", "winner"),
 )
 
 
 @jax.jit
-def evaluate(states: State, actions: jax.Array, next_states: State) -> tuple[jax.Array, jax.Array]:
+@jax.vmap
+def evaluate(state: State, action: jax.Array, next_state: State) -> tuple[jax.Array, jax.Array]:
     """log T and R of a batch of rows."""
+    return pomdp.transition_log_prob(state, action, next_state), pomdp.reward(state, action, next_state)
 
-    def one(state: State, action: jax.Array, next_state: State):
-        return pomdp.transition_log_prob(state, action, next_state), pomdp.reward(state, action, next_state)
 
-    return jax.vmap(one)(states, actions, next_states)
+def stack(states: list[State]) -> State:
+    names = [name for name in State.__dataclass_fields__ if name != "rules"]
+    return states[0].replace(**{name: np.stack([getattr(state, name) for state in states]) for name in names})
 
 
 def log_probs_and_rewards(rows: list[tuple[State, int, State]]) -> tuple[np.ndarray, np.ndarray]:
     """`evaluate` for any number of rows of host states, in calls of one shape: float32[N], float32[N, 2]."""
-    names = [name for name in State.__dataclass_fields__ if name != "rules"]
-    states, next_states = (
-        rows[0][i].replace(**{name: np.stack([getattr(row[i], name) for row in rows]) for name in names}) for i in (0, 2)
-    )
-    actions = np.array([row[1] for row in rows], np.int32)
+    columns = stack([row[0] for row in rows]), np.array([row[1] for row in rows], np.int32), stack([row[2] for row in rows])
     results = []
     for begin in range(0, len(rows), ROWS_PER_CALL):
         take = np.minimum(np.arange(begin, begin + ROWS_PER_CALL), len(rows) - 1)
-        chunk = jax.tree.map(lambda x, take=take: x[take], (states, actions, next_states))
-        results.append(jax.device_get(evaluate(*chunk)))
+        results.append(jax.device_get(evaluate(*jax.tree.map(lambda x, take=take: x[take], columns))))
     log_prob, reward = (np.concatenate(parts)[: len(rows)] for parts in zip(*results, strict=True))
     return log_prob, reward
 
@@ -86,14 +71,14 @@ def markov_key(state: State, rules: Rules) -> bytes:
 
 
 class Enumerated(NamedTuple):
-    """Some states of random games with all their legal actions and all that can follow.
+    """Some states of random games with all their legal actions and all next states.
 
     Attributes:
         rows: state, action, next state.
         probs: float64[N] probability of each row.
         rewards: float32[N, 2] reward of each row.
-        group: int[N] which state and action a row belongs to.
-        draws: what kinds of draws came up.
+        group: int[N] number of the state and action of a row.
+        draws: how often each kind of draw came up.
     """
 
     rows: list[tuple[State, int, State]]
@@ -107,7 +92,7 @@ class Enumerated(NamedTuple):
 def enumerated(name: str) -> Enumerated:
     rules, rng = RULES[name], random.Random(1)
     rows, probs, group, draws, number = [], [], [], Counter(), 0
-    while len(rows) < NUM_ROWS:
+    while len(rows) < ROWS_PER_CALL:
         for told in random_game(rules, rng):
             state = from_oracle(told, rules)
             for action in (0, oracle.DRAW) if told.is_over else sorted(told.legal_actions()):
@@ -120,17 +105,25 @@ def enumerated(name: str) -> Enumerated:
     return Enumerated(rows, np.array(probs), np.array([after.rewards for _, _, after in rows]), np.array(group), draws)
 
 
-# Transitions
-
-
-@pytest.mark.parametrize("name", ["all effects", *MORE])
-def test_every_next_state_has_its_probability(name: str):
-    told = enumerated(name)
+@pytest.mark.parametrize("name", slow_but(["all effects", "rlcard"], RULES))
+def test_every_next_state_has_its_probability_and_no_other_state_can_follow(name: str):
+    """All successors; all pairs of some neighbours and some strangers: a state that the enumeration does not list is impossible."""
+    rules, told = RULES[name], enumerated(name)
     log_prob, reward = log_probs_and_rewards(told.rows)
     np.testing.assert_allclose(log_prob, np.log(told.probs), atol=1e-6)
     np.testing.assert_allclose(np.bincount(told.group, np.exp(log_prob)), 1, atol=1e-5)
     assert told.group.max() > 300
     np.testing.assert_allclose(reward, told.rewards, atol=1e-6)
+
+    rng = np.random.default_rng(3)
+    some = (rng.choice(len(told.rows) - 10, 6)[:, None] + np.arange(10)).ravel()
+    possible = {(markov_key(s, rules), a, markov_key(t, rules)) for s, a, t in told.rows}
+    rows = [(told.rows[i][0], told.rows[i][1], told.rows[j][2]) for i in some for j in some]
+    is_possible = np.array([(markov_key(s, rules), a, markov_key(t, rules)) in possible for s, a, t in rows])
+    log_prob, _ = log_probs_and_rewards(rows)
+    assert 0 < is_possible.sum() < len(rows) / 2
+    np.testing.assert_array_equal(np.isfinite(log_prob), is_possible)
+    assert np.isneginf(log_prob[~is_possible]).all()
 
 
 def test_the_enumeration_visits_every_corner_of_the_draws():
@@ -144,30 +137,14 @@ def test_the_enumeration_visits_every_corner_of_the_draws():
     assert expected - set(seen) == set()
 
 
-@pytest.mark.parametrize("name", ["all effects", *MORE])
-def test_no_other_state_can_follow(name: str):
-    """All pairs of some neighbours and some strangers: what the enumeration doesn't list is impossible."""
-    rules, told = RULES[name], enumerated(name)
-    rng = np.random.default_rng(3)
-    some = (rng.choice(len(told.rows) - 10, 6)[:, None] + np.arange(10)).ravel()
-    possible = {(markov_key(s, rules), a, markov_key(t, rules)) for s, a, t in told.rows}
-    rows = [(told.rows[i][0], told.rows[i][1], told.rows[j][2]) for i in some for j in some]
-    is_possible = np.array([(markov_key(s, rules), a, markov_key(t, rules)) in possible for s, a, t in rows])
-    log_prob, _ = log_probs_and_rewards(rows)
-    assert 0 < is_possible.sum() < len(rows) / 2
-    np.testing.assert_array_equal(np.isfinite(log_prob), is_possible)
-    assert np.isneginf(log_prob[~is_possible]).all()
-
-
-@pytest.mark.parametrize("name", ["all effects", *MORE])
+@pytest.mark.parametrize("name", slow_but(["all effects", "rlcard"], RULES))
 def test_each_field_of_the_markov_state_counts_and_the_record_does_not(name: str):
     rules, told = RULES[name], enumerated(name)
     rng = np.random.default_rng(4)
     rows, expected = [], []
     for index in rng.choice(len(told.rows), 100):
         state, action, after = told.rows[index]
-        slot = rng.integers(108)
-        flipped = np.arange(108) == slot
+        flipped = np.arange(108) == rng.integers(108)
         altered = {
             "hands": after.hands ^ np.stack([flipped, flipped & False])[:: rng.choice([-1, 1])],
             "deck": after.deck ^ flipped,
@@ -196,11 +173,27 @@ def test_each_field_of_the_markov_state_counts_and_the_record_does_not(name: str
     np.testing.assert_allclose(log_prob, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", slow_but(["all effects", "rlcard"], RULES))
+def test_an_illegal_action_and_a_finished_game_change_nothing(name: str):
+    rules, told = RULES[name], enumerated(name)
+    rng = np.random.default_rng(5)
+    rows, is_unchanged = [], []
+    for index in rng.choice(len(told.rows), 40):
+        state, _, after = told.rows[index]
+        known = to_oracle(state, rules)
+        for action in {*range(-2, 64)} - (set() if known.is_over else known.legal_actions()):
+            rows += [(state, action, state), (state, action, after)]
+            is_unchanged += [True, markov_key(state, rules) == markov_key(after, rules)]
+    log_prob, reward = log_probs_and_rewards(rows)
+    np.testing.assert_array_equal(log_prob, np.where(is_unchanged, 0, -np.inf))
+    np.testing.assert_array_equal(reward, 0)
+    assert not all(is_unchanged)
+
+
 def test_a_card_can_only_be_drawn_from_the_deck():
     """The deck would be right in each of these; the cards went elsewhere."""
     rules = RULES["all effects"]
-    state = text.make_state("R1", "Y1", "R+2", pile="RS", penalty=2, rules=rules)
-    state = jax.device_get(state)
+    state = jax.device_get(text.make_state("R1", "Y1", "R+2", pile="RS", penalty=2, rules=rules))
     drawn = from_oracle(next(successors(to_oracle(state, rules), cards.DRAW))[0], rules)
     gained = drawn.hands[0] & ~state.hands[0]
     to_other_hand = drawn.replace(hands=np.stack([state.hands[0], onehot(multiset(state.hands[1]) + multiset(gained))]))
@@ -214,72 +207,46 @@ def test_a_card_can_only_be_drawn_from_the_deck():
     assert np.isfinite(log_prob).tolist() == [True] + [False] * 6
 
 
-def test_an_opponents_card_does_not_slip_into_the_pile():
-    """Picking from an empty set ends at the slot of the last Wild+4; that must not pass for a draw that leaves the deck alone."""
-    state = text.make_state("R5", "W+4 W+4 W+4 W+4", "Y1")
-    after = text.make_state("R5", "W+4 W+4 W+4", "Y1", pile="W+4", player=1)
-    log_prob, _ = log_probs_and_rewards([jax.device_get((state, cards.DRAW, after))])
-    assert log_prob[0] == -np.inf
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_an_illegal_action_and_a_finished_game_change_nothing(name: str):
-    rules, told = RULES[name], enumerated(name)
-    rng = np.random.default_rng(5)
-    rows, is_unchanged = [], []
-    for index in rng.choice(len(told.rows), 40):
-        state, _, after = told.rows[index]
-        known = to_oracle(state, rules)
-        illegal = {*range(-2, 64)} - (set() if known.is_over else known.legal_actions())
-        for action in illegal:
-            rows += [(state, action, state), (state, action, after)]
-            is_unchanged += [True, markov_key(state, rules) == markov_key(after, rules)]
-    log_prob, reward = log_probs_and_rewards(rows)
-    np.testing.assert_array_equal(log_prob, np.where(is_unchanged, 0, -np.inf))
-    np.testing.assert_array_equal(reward, 0)
-    assert not all(is_unchanged)
-
-
-@pytest.mark.parametrize(
-    ("gained", "ways", "ways_in_all"),
-    [
-        ("R5 R5 W W", 1 * 3, comb(100, 4)),
-        ("R5 B1 B1 G7", 2 * 1 * 2, comb(100, 4)),
-        ("R5 Y3 B0 W+4", 2 * 2 * 1 * 3, comb(100, 4)),
-        ("W W W Y9", 1 * 1, comb(100, 4)),
-    ],
-)
-def test_known_probabilities_of_a_draw_of_four(gained: str, ways: int, ways_in_all: int):
-    top = {"top": "W+4", "color": "green", "pile": "Y9", "player": 1, "rules": Rules()}
+def test_known_probabilities_of_draws():
+    """Four cards of 100; and a choice from an empty set ends at the slot of the last Wild+4, which is no draw without a deck."""
+    top = {"top": "W+4", "color": "green", "pile": "Y9", "player": 1}
     state = text.make_state("R7 R8 R9", "G1 G2 W", **top, penalty=4)
-    after = text.make_state("R7 R8 R9", f"G1 G2 W {gained}", **top | {"player": 0})
-    log_prob, _ = log_probs_and_rewards([jax.device_get((state, 60, after))])
-    assert log_prob[0] == pytest.approx(log(ways / ways_in_all), abs=1e-6)
+    ways = {"R5 R5 W W": 1 * 3, "R5 B1 B1 G7": 2 * 1 * 2, "R5 Y3 B0 W+4": 2 * 2 * 1 * 3, "W W W Y9": 1 * 1}
+    rows = [(state, 60, text.make_state("R7 R8 R9", f"G1 G2 W {gained}", **top | {"player": 0})) for gained in ways]
+    before = text.make_state("R5", "W+4 W+4 W+4 W+4", "Y1")
+    rows.append((before, 60, text.make_state("R5", "W+4 W+4 W+4", "Y1", pile="W+4", player=1)))
+    log_prob, _ = log_probs_and_rewards(jax.device_get(rows))
+    np.testing.assert_allclose(log_prob, [*(log(n / comb(100, 4)) for n in ways.values()), -np.inf], atol=1e-6)
 
 
 def test_a_wild_laid_at_once_has_one_of_four_colours():
     """Two of three cards left are wild ones, and the one drawn is laid, in any colour; the third is kept."""
     rules = Rules(deck=deck_of("R7 B3 G1 G2 W W"), hand_size=1, play_drawn="auto")
-    state = text.make_state("B3", "G1", "R7", rules=rules)
-    following = [game.step(state, cards.DRAW, key) for key in jax.random.split(jax.random.key(0), 24)]
-    log_prob, _ = log_probs_and_rewards([jax.device_get((state, cards.DRAW, after)) for after in following])
-    is_wild = np.array([after.top_rank == cards.WILD for after in following])
-    assert {int(after.color) for after in following} == {0, 1, 2, 3} and not is_wild.all()
+    state = jax.device_get(text.make_state("B3", "G1", "R7", rules=rules))
+    following = jax.device_get(draw_many(state, jax.random.split(jax.random.key(0), 24)))
+    rows = [(state, cards.DRAW, jax.tree.map(lambda x, i=i: x[i], following)) for i in range(24)]
+    log_prob, _ = log_probs_and_rewards(rows)
+    is_wild = following.top_rank == cards.WILD
+    assert set(following.color.tolist()) == {0, 1, 2, 3} and not is_wild.all()
     np.testing.assert_allclose(log_prob, np.where(is_wild, log(2 / 3 / 4), log(1 / 3)), atol=1e-6)
 
 
-def test_every_step_of_a_full_game_is_possible_and_pays_what_it_said():
+@jax.jit
+def draw_many(state: State, keys: jax.Array) -> State:
+    return jax.vmap(lambda key: game.step(state, cards.DRAW, key))(keys)
+
+
+def test_every_step_of_the_corpus_is_possible_and_pays_its_rewards():
     """Steps of random games, some with illegal and out-of-range actions."""
-    games = play(0, num_steps=320, rules=Rules())
+    games = corpus.games("default")
     before, following = (jax.tree.map(lambda x, t=t: x[:32, t : t + 128], games.states) for t in (0, 1))
     actions = games.actions[:32, :128]
-    rows = [jax.tree.map(lambda x, i=index: x[i], (before, actions, following)) for index in np.ndindex(32, 128)]
-    log_prob, reward = log_probs_and_rewards(rows)
+    log_prob, reward = jax.device_get(jax.jit(jax.vmap(evaluate))(before, actions, following))
     assert np.isfinite(log_prob).all()
-    draws = np.array([after.hands.sum() > state.hands.sum() for state, _, after in rows])
+    draws = following.hands.sum((2, 3)) > before.hands.sum((2, 3))
     np.testing.assert_array_equal(log_prob[~draws], 0)
     assert (log_prob[draws] < 0).any()
-    np.testing.assert_array_equal(reward, [after.rewards for _, _, after in rows])
+    np.testing.assert_array_equal(reward, following.rewards)
     assert set(np.unique(reward)) == {-1, 0, 1}
     assert (actions < 0).any() and (actions > 60).any()
 
@@ -298,64 +265,89 @@ DRAWS = {
 }
 
 
-@pytest.fixture(scope="module")
-def draw_many():
-    def draw(state: State, keys: jax.Array) -> State:
-        return jax.vmap(lambda key: game.step(state, cards.DRAW, key))(keys)
-
-    return jax.jit(draw)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DRAWS)
-def test_steps_are_as_frequent_as_probable(name: str, draw_many):
-    """Chi-square test over all next states; a right program fails with probability 1e-6 in each of three cases."""
-    rules = RULES["all effects"]
-    state = text.make_state(**DRAWS[name], rules=rules)
-    host = jax.device_get(state)
-    possible = [from_oracle(after, rules) for after, _ in successors(to_oracle(host, rules), cards.DRAW)]
-    log_prob, _ = log_probs_and_rewards([(host, cards.DRAW, s) for s in possible])
-    num_samples = 20_000
+def test_steps_are_as_frequent_as_probable(name: str):
+    """Chi-square test over all next states; a right program fails with `ERROR_PROBABILITY` in each of three cases."""
+    rules, num_samples = RULES["all effects"], 20_000
+    state = jax.device_get(text.make_state(**DRAWS[name], rules=rules))
+    possible = [from_oracle(after, rules) for after, _ in successors(to_oracle(state, rules), cards.DRAW)]
+    log_prob, _ = log_probs_and_rewards([(state, cards.DRAW, s) for s in possible])
     sampled = jax.device_get(draw_many(state, jax.random.split(jax.random.key(6), num_samples)))
     seen = Counter(row.tobytes() for row in sampled.hands)
     observed = np.array([seen[s.hands.tobytes()] for s in possible])
     assert observed.sum() == num_samples
     expected = num_samples * np.exp(log_prob.astype(float))
     assert expected.min() > 5
-    assert stats.chisquare(observed, expected * num_samples / expected.sum()).pvalue > 1e-6
+    assert stats.chisquare(observed, expected * num_samples / expected.sum()).pvalue > ERROR_PROBABILITY
 
 
-def some_rows() -> list[tuple[State, int, State]]:
-    """Three possible steps and an impossible one."""
+def test_without_a_batch_the_numbers_are_the_same():
     told = enumerated("all effects")
     rows = [told.rows[i] for i in np.random.default_rng(7).choice(len(told.rows), 3)]
-    return [*rows, (rows[0][0], rows[0][1], rows[1][2])]
-
-
-def test_jit_and_vmap_agree():
-    batched, _ = log_probs_and_rewards(some_rows())
+    rows.append((rows[0][0], rows[0][1], rows[1][2]))
     jitted = jax.jit(pomdp.transition_log_prob)
-    for row, log_prob in zip(some_rows(), batched, strict=True):
-        assert jitted(*jax.tree.map(jnp.asarray, row)) == log_prob
+    assert [float(jitted(*row)) for row in rows] == log_probs_and_rewards(rows)[0].tolist()
 
 
 @pytest.mark.slow
 def test_without_jit_the_numbers_are_the_same():
-    (log_prob, *_), (reward, *_) = log_probs_and_rewards(some_rows())
-    assert pomdp.transition_log_prob(*some_rows()[0]) == log_prob
-    np.testing.assert_array_equal(pomdp.reward(*some_rows()[0]), reward)
+    row = enumerated("all effects").rows[7]
+    (log_prob, *_), (reward, *_) = log_probs_and_rewards([row])
+    assert pomdp.transition_log_prob(*row) == log_prob
+    np.testing.assert_array_equal(pomdp.reward(*row), reward)
 
 
-@pytest.mark.parametrize("size", [1, 2])
-def test_a_batch_where_one_state_belongs_is_refused(size: int):
-    state = text.make_state("R1", "Y1", "B1")
-    states = jax.tree.map(lambda x: jnp.stack([x] * size), state)
+@jax.jit
+def all_pairs(states: State) -> jax.Array:
+    """log O(the view of a player in state i | state j): float32[2, N, N]."""
+
+    def pair(player: jax.Array, seen: State, state: State) -> jax.Array:
+        return pomdp.observation_log_prob(observe(seen, player), state)
+
+    over_states = jax.vmap(pair, (None, None, 0))
+    return jax.vmap(jax.vmap(over_states, (None, 0, None)), (0, None, None))(np.arange(2), states, states)
+
+
+def test_an_observation_belongs_to_the_states_that_look_like_it():
+    """Random states beside themselves with a hidden card swapped, so that many pairs look alike to one player only."""
+    rules = RULES["all effects"]
+    some = [from_oracle(random_position(rules, random.Random(seed)), rules) for seed in range(50)]
+    for state in list(some):
+        for player in (0, 1):
+            hand, deck = multiset(state.hands[player]), multiset(state.deck)
+            mine, theirs = next(iter(hand), None), next(iter(deck), None)
+            if mine is None or theirs is None:
+                continue
+            hands = state.hands.copy()
+            hands[player] = onehot(hand - Counter([mine]) + Counter([theirs]))
+            some.append(state.replace(hands=hands, deck=onehot(deck - Counter([theirs]) + Counter([mine]))))
+    log_prob = np.asarray(all_pairs(stack(some)))
+
+    def view(state: State, player: int) -> bytes:
+        public = ("pile", "top_rank", "color", "current_player", "penalty", "last_action", "terminated")
+        parts = [state.hands[player], state.hands[1 - player].sum(), state.deck.sum(), *(getattr(state, name) for name in public)]
+        return b"".join(np.asarray(part).tobytes() for part in parts)
+
+    for player in (0, 1):
+        views = np.array([hash(view(state, player)) for state in some])
+        np.testing.assert_array_equal(log_prob[player], np.where(views[:, None] == views, 0, -np.inf))
+    assert ((log_prob[0] == 0) != (log_prob[1] == 0)).sum() >= 60
+
+
+def test_only_the_players_of_the_same_rules_observe():
+    rules = RULES["all effects"]
+    state = text.make_state("R1", "Y1", "R0", rules=rules)
     seen = jax.jit(observe)(state, 0)
-    for name, function in {
-        "transition_log_prob": lambda: pomdp.transition_log_prob(state, 60, states),
-        "reward": lambda: pomdp.reward(states, 60, state),
-        "observation_log_prob": lambda: pomdp.observation_log_prob(jax.tree.map(lambda x: jnp.stack([x] * size), seen), state),
-        "observe": lambda: pomdp.observation_log_prob(seen, states),
-    }.items():
-        with pytest.raises(ValueError, match=rf"{name} takes a single .*jax\.vmap\({name}\)"):
-            function()
+    stranger = seen.replace(player=np.int8(2), hand=np.zeros(108, bool), opponent_count=np.int8(1))
+    log_prob = jax.jit(pomdp.observation_log_prob)
+    assert (log_prob(seen, state), log_prob(stranger, state)) == (0, -np.inf)
+    deck = np.array(rules.deck)
+    deck[[np.flatnonzero(deck)[0], np.flatnonzero(deck == 0)[0]]] += (-1, 1)
+    other = seen.replace(rules=dataclasses.replace(rules, deck=tuple(deck.tolist())))
+    refusals(
+        {
+            "deck of 16 cards instead of 108": lambda: pomdp.observation_log_prob(seen, text.make_state("R1", "Y1", "YS")),
+            "deck of 16 cards instead of 16, of other types": lambda: pomdp.observation_log_prob(other, state),
+        }
+    )

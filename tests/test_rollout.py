@@ -400,7 +400,9 @@ def test_bad_arguments_are_refused():
         "sees": {"sees": "everything"},
         "nodes_per_row": {"nodes_per_row": 0},
         "nodes_per_row (of an agent)": {
-            **{"policy": Remembering(), "slots": start_slots(KEY, 2, policy=Remembering()), "nodes_per_row": 2}
+            "policy": Remembering(),
+            "slots": start_slots(KEY, 2, policy=Remembering()),
+            "nodes_per_row": 2,
         },
         "no policy is called 'smart'": {"policy": "smart"},
         "a policy must be a name": {"policy": 3},

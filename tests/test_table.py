@@ -1,4 +1,4 @@
-"""The packed table: what lies in its words, the walk from node to node, and the way to a `State` and back."""
+"""The packed table: the contents of its words, the walk from node to node, and the way to a `State` and back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import assert_trees_equal, counter, counts_of, play, slow_but, variant
+from tests import corpus
+from tests.helpers import assert_trees_equal, counter, counts_of, slow_but, variant
 from tests.oracle import game as oracle
 from unojax import bits, cards, game, table
 from unojax.decks import small_deck
@@ -26,7 +27,7 @@ NUM_NODES = 200
 
 
 class Walk(NamedTuple):
-    """What happened at each node of many games, on the host: arrays [T, G, ...].
+    """Each node of many games, on the host: arrays [T, G, ...].
 
     Attributes:
         owner: int[T + 1, G, 108] owner of each labelled card before each node, and after the last; cards outside the game have
@@ -96,36 +97,31 @@ def test_meta_comes_back_from_its_word():
         np.testing.assert_array_equal(value, getattr(meta, name), err_msg=name)
 
 
-def test_the_deal_goes_to_player_0_then_1_then_up():
-    """Two hands and the start card are as many chance nodes, one card each."""
-    node = np.arange(2 * RULES.hand_size + 2)
-    owner = walk().owner[: len(node)]
-    hand_0, hand_1, pile = ((owner == who).sum(-1) for who in (table.HAND_0, table.HAND_1, table.PILE))
+def test_a_node_moves_one_card_except_where_the_pile_goes_back():
+    """The deal goes to player 0, then to 1, then one card is turned up: as many chance nodes, one card each.
+
+    Draws take from the deck, plays from the mover's hand; a reshuffle moves all of the pile but the top card; cards outside the game
+    never move.
+    """
+    w, node = walk(), np.arange(2 * RULES.hand_size + 2)
+    hand_0, hand_1, pile = ((w.owner[: len(node)] == who).sum(-1) for who in (table.HAND_0, table.HAND_1, table.PILE))
     assert (hand_0 == np.minimum(node, 3)[:, None]).all()
     assert (hand_1 == np.clip(node - 3, 0, 3)[:, None]).all()
     assert (pile == (node > 6)[:, None]).all()
     expected = np.array([table.DEAL] * 6 + [table.START, table.PLAY])
-    assert (walk().meta.phase[: len(node)] == expected[:, None]).all()
-    assert not walk().is_step[: len(node) - 1].any()
+    assert (w.meta.phase[: len(node)] == expected[:, None]).all()
+    assert not w.is_step[: len(node) - 1].any()
 
-
-def test_a_node_moves_one_card_except_where_the_pile_goes_back():
-    """Draws take from the deck, plays from the mover's hand; a reshuffle moves all of the pile but the top card."""
-    w = walk()
+    assert not w.owner[..., ~IN_GAME].any()
     before, following = w.owner[:-1], w.owner[1:]
     num_moved = (before != following).sum(-1)
     ends_undrawn = w.is_step & ~w.is_decision & (w.meta.phase[1:] > table.PLAY)
     pile = (before == table.PILE).sum(-1)
     np.testing.assert_array_equal(num_moved, np.where(w.is_over | ends_undrawn, 0, np.where(w.is_reshuffle, pile - 1, 1)))
-    assert w.is_reshuffle.any()
-    assert ends_undrawn.any()
+    assert w.is_reshuffle.any() and ends_undrawn.any()
     goes_back = before[w.is_reshuffle] != following[w.is_reshuffle]
     assert (before[w.is_reshuffle][goes_back] == table.PILE).all()
     assert (following[w.is_reshuffle][goes_back] == table.DECK).all()
-
-
-def test_cards_outside_the_game_never_move():
-    assert not walk().owner[..., ~IN_GAME].any()
 
 
 def test_the_walk_agrees_with_the_oracle():
@@ -176,26 +172,26 @@ def test_the_walk_agrees_with_the_oracle():
 
 
 def test_a_state_comes_back_from_its_table():
-    """Copies are laid out so that no card gets two owners; everything public survives."""
-    games = play(0, num_steps=320, rules=Rules())
-    states = jax.tree.map(lambda x: np.concatenate([x[g, g % 7 :: 7] for g in range(40)]), games.states)
+    """Copies are laid out so that no card gets two owners; every public field survives."""
+    states = corpus.at(corpus.games("few cards").states, corpus.moments("few cards")[::3])
+    rules = corpus.RULES["few cards"]
 
     @jax.jit
     @jax.vmap
     def there_and_back(state: game.State) -> tuple[game.State, jax.Array]:
-        laid_out = game.to_table(state)
+        table_of_state = game.to_table(state)
         kept = {name: getattr(state, name) for name in ("rewards", "truncated", "step_count", "error", "last_action")}
-        return game.from_table(laid_out, Rules(), **kept), bits.count(table.deck(laid_out, Rules()))
+        return game.from_table(table_of_state, rules, **kept), bits.count(table.deck(table_of_state, rules))
 
     again, num_in_deck = there_and_back(states)
-    jax.tree.map(np.testing.assert_array_equal, again, states)
+    assert_trees_equal(again, states)
     np.testing.assert_array_equal(num_in_deck, states.deck.sum(-1))
     assert states.terminated.any()
 
 
 @pytest.mark.parametrize("preset", slow_but(["official"], ["default", "official", "house"]))
 def test_packed_games_are_the_same(preset: str):
-    """A packed game goes the way of a state, action by action, and at each position packs as that state does."""
+    """A packed game takes the steps of a state, action by action, and each position packs as that state does."""
     rules = as_rules(preset)
 
     def one_step(carry: tuple[game.State, game.Packed], key: jax.Array):
@@ -212,7 +208,7 @@ def test_packed_games_are_the_same(preset: str):
     def play(keys: jax.Array):
         start = jax.vmap(lambda key: (game.init(key, rules=rules), game.init_packed(key, rules)))(keys)
         # Batched inside the loop: one that is batched as a whole is traced again and again.
-        of_steps = jax.vmap(lambda key: jax.random.split(key, 150), out_axes=1)(keys)
+        of_steps = jax.vmap(lambda key: jax.random.split(key, 100), out_axes=1)(keys)
         return jax.lax.scan(jax.vmap(one_step), start, of_steps)[1]
 
     played = jax.device_get(play(jax.random.split(jax.random.key(0), 50)))
@@ -225,7 +221,7 @@ def test_packed_games_are_the_same(preset: str):
 
 
 def test_a_table_in_play_offers_what_its_state_does():
-    """What a table remembers between two moves, and its state does not show, opens no other options, and nobody sees it."""
+    """A table remembers facts between two moves that its state does not show: they open no other options, and no view has them."""
     rules = as_rules("house")
 
     def one_node(tables: Table, words: jax.Array):

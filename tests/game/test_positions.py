@@ -1,8 +1,4 @@
-"""The crafted positions of `positions.txt`, from both seats: legal actions, the position after some actions, rewards; and the oracle's.
-
-Contract: forced play, playable cards, declared colours, +2 and Wild+4, Skip and Reverse, reshuffle, the end without cards to draw, the
-last card, rewards, variants of the rules.
-"""
+"""The crafted positions of `positions.txt`, from both seats: legal actions, the positions after them, rewards; and the oracle."""
 
 from __future__ import annotations
 
@@ -17,9 +13,7 @@ import pytest
 
 from tests.game.few_cards import NINE
 from tests.helpers import actions, deck_of, legal
-from tests.oracle import game as oracle
 from tests.oracle.positions import to_oracle
-from unojax.game import State
 from unojax.games.replay import DRAW, Step, replay
 from unojax.rules import Rules, as_rules
 from unojax.text import format_position, parse_position

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import checkify

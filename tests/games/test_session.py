@@ -1,18 +1,21 @@
-"""A game between a person and an agent: what the agent hears, and what the person may know."""
+"""A game between a person and an agent: the agent's memory, the person's views, steps back; and the standing over rematches."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.cli.by_script import lines, talk
 from tests.helpers import assert_trees_equal
 from unojax import Rules, cards, parse_position
 from unojax.agents import RESIGN
 from unojax.decks import parse_deck
 from unojax.games.session import Session, draw_seat
+from unojax.games.tally import Tally
+from unojax.rules import MATCH_POINTS
 from unojax.specs import parse_agent
 from unojax.text import parse_action
 
@@ -20,8 +23,8 @@ RULES = Rules(deck=parse_deck("colors=2,ranks=0-3+S++2,copies=1,wilds=1"), hand_
 AGENT = parse_agent("uniform", rules=RULES)
 
 
-def session_from(position: str, *, seat: int = 0) -> Session:
-    return Session(AGENT, seat=seat, seed=0, rules=RULES, start=parse_position(position, rules=RULES))
+def session_from(position: str, *, seat: int = 0, rules: Rules = RULES) -> Session:
+    return Session(AGENT, seat=seat, seed=0, rules=rules, start=parse_position(position, rules=rules))
 
 
 def finish(session: Session) -> None:
@@ -56,15 +59,6 @@ def test_taking_back_leads_to_the_last_choice_and_the_same_moves_to_the_same_gam
     assert_trees_equal(session.replay().end, positions[-1])
 
 
-def test_the_agent_remembers_nothing_of_what_was_taken_back():
-    session = Session(Watcher(1), seat=0, seed=1, rules=RULES)
-    finish(session)
-    session._remember()
-    taken = session.take_back()
-    assert taken > 0
-    assert np.asarray(session._remember()).tolist() == [len(session.steps), 0]
-
-
 def test_the_seat_is_drawn_from_the_seed():
     seats = [draw_seat(seed) for seed in range(64)]
     # Either seat alone: 2 in 2^64 choices of the seeds.
@@ -72,15 +66,15 @@ def test_the_seat_is_drawn_from_the_seed():
     assert seats == [draw_seat(seed) for seed in range(64)]
 
 
-def test_an_opponent_with_an_illegal_answer_is_named(monkeypatch):
+def test_an_opponent_with_an_illegal_answer_is_named(monkeypatch: pytest.MonkeyPatch):
     session = session_from("R0,R2,Y1,W,W+4/R1,RS/-/* R3 1 0 1 - *")
     monkeypatch.setattr("unojax.games.session._choose", lambda *args: np.int32(5))
     with pytest.raises(RuntimeError, match="the opponent chose action 5, which is not legal; it may only: R1, RS"):
         session.reply()
 
 
-def test_an_opponent_may_give_up(monkeypatch):
-    """The game is won then, and its record is of what was played; the person may take the last choice back."""
+def test_an_opponent_may_give_up(monkeypatch: pytest.MonkeyPatch):
+    """The game is won then, and its record is of the plays; the person may take the last choice back."""
     session = session_from("R0,R2/R1,RS/Y1/* R3 0 0 1 - *")
     session.play(parse_action("R0"))
     monkeypatch.setattr("unojax.games.session._choose", lambda *args: np.int32(RESIGN))
@@ -91,12 +85,12 @@ def test_an_opponent_may_give_up(monkeypatch):
     assert not session.is_over and session.winner == -1
     first = session_from("R0,R2/R1,RS/Y1/* R3 1 0 1 - *")
     first.play(first.reply())
-    assert first.take_back() == 0 and first.is_over, "nothing but the same question could come next"
+    assert first.take_back() == 0 and first.is_over, "only the same question could come next"
 
 
 @dataclass(frozen=True)
 class Watcher:
-    """Plays what is legal and comes first, and remembers what it was told: steps, and how often by an observation not its own."""
+    """Takes the first legal action, and remembers the number of its updates, and how many were not its own observations."""
 
     player: int
     name: str = "watcher"
@@ -113,11 +107,14 @@ class Watcher:
 
 
 @pytest.mark.parametrize("seat", [0, 1])
-def test_an_agent_hears_of_every_step_from_its_own_seat(seat: int):
+def test_an_agent_is_updated_at_every_step_from_its_own_seat(seat: int):
+    """It remembers nothing of the steps that were taken back."""
     session = Session(Watcher(1 - seat), seat=seat, seed=1, rules=RULES)
     finish(session)
     assert np.asarray(session._remember()).tolist() == [len(session.steps), 0]
     assert len(session.steps) > 4
+    assert session.take_back() > 0
+    assert np.asarray(session._remember()).tolist() == [len(session.steps), 0]
 
 
 @dataclass(frozen=True)
@@ -140,8 +137,36 @@ class Peeker:
         return jnp.where(memory, jnp.argmax(legal_mask), last)
 
 
-@pytest.mark.parametrize(("hand", "reply"), [("Y0,Y2", "R0"), ("Y1,YS", "R2")])
-def test_an_agent_that_plays_with_open_cards_is_shown_them(hand: str, reply: str):
-    start = parse_position(f"{hand}/R0,R2/-/* R3 1 0 1 - *", rules=RULES)
-    session = Session(Peeker(), seat=0, seed=0, rules=RULES, start=start)
-    assert session.reply() == parse_action(reply)
+def test_an_agent_that_plays_with_open_cards_is_shown_them():
+    for hand, reply in (("Y0,Y2", "R0"), ("Y1,YS", "R2")):
+        start = parse_position(f"{hand}/R0,R2/-/* R3 1 0 1 - *", rules=RULES)
+        assert Session(Peeker(), seat=0, seed=0, rules=RULES, start=start).reply() == parse_action(reply)
+
+
+# The standing over rematches
+
+POINTS = replace(RULES, points=True)
+
+
+def test_points_are_those_of_the_cards_that_the_loser_holds():
+    """2 for the Y2, 20 for the Skip, 50 for the Wild; they go to the winner, whichever seat the person has."""
+    won_by_0 = "-/Y2,YS,W/R3/* R0 0 0 4 R0 0"
+    mine, theirs = (session_from(won_by_0, seat=seat, rules=POINTS) for seat in (0, 1))
+    assert mine.card_points == theirs.card_points == 72
+    assert Tally().after(mine) == Tally(games=(1, 0), points=(72, 0))
+    assert Tally().after(mine).after(theirs) == Tally(games=(1, 1), points=(72, 72))
+    # Without points in the rules games count alone.
+    assert Tally().after(session_from(won_by_0)) == Tally(games=(1, 0))
+    # A match ends at its points, and the next one starts at zero.
+    before = Tally(games=(7, 6), points=(MATCH_POINTS - 72, 300))
+    assert before.after(mine) == Tally(games=(8, 6), points=(MATCH_POINTS, 300), matches=(1, 0))
+    assert before.after(mine).after(mine) == Tally(games=(9, 6), points=(72, 0), matches=(1, 0))
+    drawn = session_from("Y0/Y2/R3/* R0 1 0 4 R0 T", rules=replace(POINTS, max_steps=4))
+    assert drawn.card_points == 0 and Tally(games=(1, 2)).after(drawn) == Tally(games=(1, 2))
+
+
+def test_the_conversation_shows_the_standing():
+    session = session_from("R0/Y0,Y2/-/* R3 0 0 0 - *", rules=POINTS)
+    _, text = talk(session, lines("1"), tally=Tally(games=(1, 3), points=(20, MATCH_POINTS - 1)))
+    assert "count 2 points" in text and f"You 22, uniform {MATCH_POINTS - 1}" in text and "You 2, uniform 3" in text
+    assert "Games won" not in talk(session_from("R0,R2/Y0,Y2/-/* R3 0 0 0 - *"), lines("q"), tally=Tally())[1]

@@ -1,9 +1,11 @@
-"""Whole games as rows: what the engine played, whatever the batch size; the commands that write them."""
+"""Whole games as rows: those of the engine, whatever the batch size; the commands that write them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,27 +13,43 @@ import numpy as np
 import pytest
 
 from tests.belief.oracle import legal_actions
-from tests.helpers import run_on_devices
+from tests.helpers import refusals, run_on_devices
 from unojax import Rules, cards, format_action, parse_action, simulate
 from unojax.cli import main
 from unojax.decks import parse_deck
 from unojax.games.trajectories import stream_trajectories
 from unojax.policies import LINEAR, LinearPolicy
 
+PROGRAMS = 60  # Each pair of policies, rule set and batch size is a program.
+
 DECK = "colors=2,ranks=0-3+S++2,copies=1,wilds=1"
 RULES = Rules(deck=parse_deck(DECK), hand_size=3)
 NUM_GAMES = 20
+KEY = jax.random.key(3)
+
+Rows = dict[str, np.ndarray]
+
+
+def play(num_games: int, policies: Any, **options: Any) -> Rows:
+    parts = list(stream_trajectories(KEY, num_games, policies, **options))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def ends_of(rows: Rows) -> np.ndarray:
+    """bool[N]: the last row of each game."""
+    return np.append(rows["game"][1:] != rows["game"][:-1], True)
 
 
 @pytest.fixture(scope="module")
-def rows() -> dict[str, np.ndarray]:
+def rows() -> Rows:
     parts = list(stream_trajectories(jax.random.key(1), NUM_GAMES, ("scarcest-color", "uniform"), rules=RULES, batch_size=8))
     assert [len(np.unique(part["game"])) for part in parts] == [8, 8, 4]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def test_rows_are_games_in_order_with_all_cards(rows):
-    last = np.append(rows["game"][1:] != rows["game"][:-1], True)
+def test_rows_are_games_in_order_with_all_cards(rows: Rows):
+    """Text columns are notation."""
+    last = ends_of(rows)
     assert sorted(set(rows["game"].tolist())) == list(range(NUM_GAMES))
     assert (rows["done"] == last).all() and not rows["truncated"].any()
     first = np.append(True, last[:-1])
@@ -45,17 +63,13 @@ def test_rows_are_games_in_order_with_all_cards(rows):
         top = 39 + rank if rank >= cards.WILD else 13 * color + rank
         assert np.flatnonzero(rows["legal"][row]).tolist() == sorted(legal_actions(hand, top, color, penalty))
         assert rows["legal"][row, rows["action"][row]]
+        assert rows["move"][row] == format_action(rows["action"][row])
+        assert parse_action(rows["top"][row]) == 15 * color + rank
     assert (rows["last_action"][first] == -1).all()
     assert (rows["last_action"][~first] == rows["action"][np.flatnonzero(~first) - 1]).all()
 
 
-def test_text_columns_are_notation(rows):
-    for row in range(0, len(rows["game"]), 7):
-        assert rows["move"][row] == format_action(rows["action"][row])
-        assert parse_action(rows["top"][row]) == 15 * rows["color"][row] + rows["top_rank"][row]
-
-
-def test_outcomes_are_those_of_the_last_cards(rows):
+def test_outcomes_are_those_of_the_last_cards(rows: Rows):
     """Who plays a last card has won; a game has one winner at most."""
     num_won = 0
     for number in range(NUM_GAMES):
@@ -70,33 +84,22 @@ def test_outcomes_are_those_of_the_last_cards(rows):
     assert num_won > NUM_GAMES / 2
 
 
-def test_rows_tell_what_is_legal():
-    """Under rules where that depends on more than the cards: equal rows have equal legal actions."""
-    rules = Rules.official()
-    (rows,) = stream_trajectories(jax.random.key(2), NUM_GAMES, ("uniform", "uniform"), rules=rules)
-    known = ("hand", "top_rank", "color", "penalty", "has_drawn", "drawn", "contested")
-    assert rows["has_drawn"].any() and (rows["drawn"] >= 0).any() and (rows["contested"] >= 0).any()
-    legal: dict[tuple, bytes] = {}
-    for row in range(len(rows["game"])):
-        key = tuple(rows[name][row].tobytes() for name in known)
-        assert legal.setdefault(key, rows["legal"][row].tobytes()) == rows["legal"][row].tobytes()
-    assert len(legal) < len(rows["game"]) and rows["legal"].shape[1] == rules.num_actions == 62
+def by_protocol(key: jax.Array, observation: Any, legal_mask: jax.Array) -> jax.Array:
+    return legal_mask.argmax()
 
 
 @pytest.mark.parametrize(
     ("policies", "rules"),
     [
-        (("linear", "uniform"), replace(RULES, max_steps=12, step_penalty=0.125)),
-        (("linear", lambda key, observation, legal_mask: legal_mask.argmax()), replace(Rules.official(), points=True)),
+        (("linear", by_protocol), replace(RULES, max_steps=12, step_penalty=0.125)),
+        pytest.param(("linear", by_protocol), replace(Rules.official(), points=True), marks=pytest.mark.slow),
     ],
+    ids=["truncated", "official"],
 )
-def test_games_are_those_of_simulate(policies, rules: Rules):
+def test_games_are_those_of_simulate(policies: Any, rules: Rules):
     """Their lengths, winners, rewards and ends, with truncation, penalties, points, and a policy of either kind."""
-    key = jax.random.key(3)
-    parts = list(stream_trajectories(key, 30, policies, rules=rules, batch_size=16))
-    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    games = simulate(key, 30, policies, rules=rules)
-    last = np.flatnonzero(np.append(rows["game"][1:] != rows["game"][:-1], True))
+    rows, games = play(30, policies, rules=rules, batch_size=16), simulate(KEY, 30, policies, rules=rules)
+    last = np.flatnonzero(ends_of(rows))
     assert (rows["step"][last] + 1 == games.num_steps).all()
     mover, outcome = rows["player"][last], rows["outcome"][last]
     assert (np.select([outcome > 0, outcome < 0], [mover, 1 - mover], -1) == games.winner).all()
@@ -105,6 +108,20 @@ def test_games_are_those_of_simulate(policies, rules: Rules):
     on_the_way = np.where(rows["done"] & ~rows["truncated"], 0, -rules.step_penalty)
     ends = rows["reward"] - on_the_way
     assert (ends[~rows["done"]] == 0).all() and (np.sign(ends[last]) == outcome).all()
+
+
+@pytest.mark.slow
+def test_rows_have_all_that_legal_actions_depend_on():
+    """Under rules where that is more than the cards: equal rows have equal legal actions."""
+    rules = Rules.official()
+    rows = play(NUM_GAMES, ("uniform", "uniform"), rules=rules)
+    known = ("hand", "top_rank", "color", "penalty", "has_drawn", "drawn", "contested")
+    assert rows["has_drawn"].any() and (rows["drawn"] >= 0).any() and (rows["contested"] >= 0).any()
+    legal: dict[tuple, bytes] = {}
+    for row in range(len(rows["game"])):
+        key = tuple(rows[name][row].tobytes() for name in known)
+        assert legal.setdefault(key, rows["legal"][row].tobytes()) == rows["legal"][row].tobytes()
+    assert len(legal) < len(rows["game"]) and rows["legal"].shape[1] == rules.num_actions == 62
 
 
 DEVICES = """
@@ -117,55 +134,49 @@ print(json.dumps([jax.device_count(), digest(column for part in parts for column
 
 
 @pytest.mark.slow
-def test_the_same_rows_on_1_2_and_8_devices():
+def test_devices_batch_size_and_arrays_in_policies_change_no_row(rows: Rows):
+    """The rules may be named."""
     found = [run_on_devices(DEVICES, number) for number in (1, 2, 8)]
     assert [number for number, _ in found] == [1, 2, 8]
     assert len({rows for _, rows in found}) == 1
-
-
-@pytest.mark.slow
-def test_the_batch_size_changes_nothing(rows):
     (again,) = stream_trajectories(jax.random.key(1), NUM_GAMES, ("scarcest-color", "uniform"), rules=RULES, batch_size=64)
-    for name, values in rows.items():
-        np.testing.assert_array_equal(again[name], values)
-
-
-def test_a_policys_numbers_may_be_arrays():
-    """And the rules a name."""
     arrays = LinearPolicy(tuple(map(jnp.float32, LINEAR.weights)))
-    one, other = (
-        next(stream_trajectories(jax.random.key(3), 2, (policy, "uniform"), rules="rlcard")) for policy in (arrays, LINEAR)
-    )
-    for name in one:
-        np.testing.assert_array_equal(one[name], other[name])
+    of_arrays, of_numbers = (play(2, (policy, "uniform"), rules="rlcard") for policy in (arrays, LINEAR))
+    for one, other in ((again, rows), (of_arrays, of_numbers)):
+        for name, values in one.items():
+            np.testing.assert_array_equal(values, other[name])
 
 
-def test_games_that_nobody_asked_for_are_not_played():
-    """Slots are left over at the end: what a policy would do wrong in a later game is no fault of these."""
-    key = jax.random.key(5)
-    first = next(stream_trajectories(key, 1, ("uniform", "uniform"), rules=RULES))
+def test_games_that_were_not_requested_are_not_played(rows: Rows):
+    """Slots are left over at the end: an illegal action of a policy in a later game is no fault of the earlier ones."""
+    first_hand = np.asarray(rows["hand"][0])
 
-    def only_there(key, observation, legal_mask):
-        is_other = (observation.last_action == -1) & (cards.counts(observation.hand) != jnp.asarray(first["hand"][0])).any()
+    def only_there(key: jax.Array, observation: Any, legal_mask: jax.Array) -> jax.Array:
+        is_other = (observation.last_action == -1) & (cards.counts(observation.hand) != first_hand).any()
         return jnp.where(is_other, 61, legal_mask.argmax())
 
-    rows = list(stream_trajectories(key, 1, (only_there, "uniform"), rules=RULES, batch_size=8))
-    assert len(rows) == 1 and set(rows[0]["game"]) == {0}
+    key = jax.random.key(1)
+    alone = list(stream_trajectories(key, 1, (only_there, "uniform"), rules=RULES, batch_size=8))
+    assert len(alone) == 1 and set(alone[0]["game"]) == {0}
     with pytest.raises(ValueError, match="illegal action in game 1"):
         list(stream_trajectories(key, 2, (only_there, "uniform"), rules=RULES, batch_size=8))
 
 
-def test_bad_arguments():
-    with pytest.raises(ValueError, match="num_games must be an integer of at least 1, got 0"):
-        next(stream_trajectories(jax.random.key(0), 0, ("uniform", "uniform")))
-    with pytest.raises(ValueError, match="illegal action in game 0"):
-        next(stream_trajectories(jax.random.key(0), 1, (lambda *_: jnp.int32(61), "uniform"), rules=RULES))
-    with pytest.raises(ValueError, match=r"a policy must return one integer, got float32\[\]"):
-        next(stream_trajectories(jax.random.key(0), 1, ("uniform", lambda *_: jnp.float32(60)), rules=RULES))
+def test_bad_arguments_are_refused():
+    def first(num_games: int, *policies: Any) -> partial:
+        return partial(next, stream_trajectories(KEY, num_games, policies, rules=RULES, batch_size=8))
+
+    refusals(
+        {
+            "num_games": lambda: next(stream_trajectories(KEY, 0, ("uniform", "uniform"))),
+            "illegal action in game 0": first(1, lambda *_: jnp.int32(61), "uniform"),
+            "got float32[]": first(1, "uniform", lambda *_: jnp.float32(60)),
+        }
+    )
 
 
 @pytest.mark.slow
-def test_the_commands_write_files(capsys, tmp_path: Path):
+def test_the_commands_write_files(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     rules = ["--deck", DECK, "--hand-size", "3", "--quiet", "--policies", "scarcest-color", "uniform"]
     out = tmp_path / "steps.npz"
     assert main(["simulate", "--rows", "steps", "--out", str(out), "--games", "20", *rules]) == 0
@@ -183,19 +194,16 @@ def test_the_commands_write_files(capsys, tmp_path: Path):
     assert f"{share:.1f} (" in said
 
 
-@pytest.mark.parametrize(
-    ("args", "says"),
-    [
-        ("simulate --out games.csv", "--out: the name must end in .parquet or .npz, got 'games.csv'"),
-        ("simulate --out /no/folder/games.npz", "--out: can't write '/no/folder/games.npz': there is no such folder"),
-        ("simulate --rows steps --out games", "--out: the name must end in"),
-        ("simulate --rows steps --out games.npz/", "--out: 'games.npz/' is a folder"),
-        ("simulate --rows steps", "--rows steps writes games to a file and counts nothing: add --out, and remove --json"),
-        ("simulate --rows steps --out x.npz --json x.json", "--rows steps writes games to a file"),
-        ("simulate --rows steps --out x.npz --policies mc uniform", "no policy is called 'mc'"),
-    ],
-)
-def test_errors_are_one_line(capsys, args: str, says: str):
-    assert main(args.split()) == 2
-    captured = capsys.readouterr()
-    assert captured.out == "" and len(captured.err.splitlines()) == 1 and says in captured.err
+def test_bad_options_are_refused_in_one_line(capsys: pytest.CaptureFixture[str]):
+    for arguments, option in {
+        "simulate --out games.csv": "--out",
+        "simulate --out /no/folder/games.npz": "--out",
+        "simulate --rows steps --out games": "--out",
+        "simulate --rows steps --out games.npz/": "--out",
+        "simulate --rows steps": "--rows",
+        "simulate --rows steps --out x.npz --json x.json": "--rows",
+        "simulate --rows steps --out x.npz --policies mc uniform": "'mc'",
+    }.items():
+        assert main(arguments.split()) == 2
+        captured = capsys.readouterr()
+        assert captured.out == "" and len(captured.err.splitlines()) == 1 and option in captured.err

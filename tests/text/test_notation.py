@@ -79,8 +79,12 @@ def test_known_actions_and_actions_in_words():
     for line, action in known.items():
         assert (text.parse_action(line), text.format_action(np.int32(action))) == (action, line)
     for line, name in {
-        **{"blue 5": "B5", "b 5": "B5", "red skip": "RS"},
-        **{"wild red": "W:R", "W+4 blue": "W+4:B", "wild draw four: g": "W+4:G"},
+        "blue 5": "B5",
+        "b 5": "B5",
+        "red skip": "RS",
+        "wild red": "W:R",
+        "W+4 blue": "W+4:B",
+        "wild draw four: g": "W+4:G",
     }.items():
         assert text.parse_action(line) == text.parse_action(name)
 
