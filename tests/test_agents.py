@@ -196,9 +196,7 @@ def test_an_updater_by_its_settings():
     assert parse_updater("unseen", particles=8) == UniformFilter(8) and parse_updater("truth", particles=8) == Oracle()
     refusals(
         {
-            "belief must be one of particles, bootstrap, closed, ages, unseen, truth": lambda: parse_updater(
-                "guess", particles=8
-            ),
+            "one of particles, bootstrap, closed, ages, unseen, truth": lambda: parse_updater("guess", particles=8),
             "particles": lambda: parse_updater("truth", particles=0),
         }
     )

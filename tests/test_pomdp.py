@@ -1,6 +1,6 @@
 """The POMDP's functions against plain Python: every next state of every action, enumerated by the oracle, and sampled steps.
 
-Contract: `transition_log_prob`, `observation_log_prob`, `reward`; each draw is uniform, without replacement, over the cards in the deck.
+Contract: `transition_log_prob`, `observation_log_prob`, `reward`; draws are uniform, without replacement, over the deck.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def enumerated(name: str) -> Enumerated:
 
 @pytest.mark.parametrize("name", slow_but(["all effects", "rlcard"], RULES))
 def test_every_next_state_has_its_probability_and_no_other_state_can_follow(name: str):
-    """All successors; all pairs of some neighbours and some strangers: a state that the enumeration does not list is impossible."""
+    """All successors; and pairs of some neighbours and some strangers: states that the enumeration lacks are impossible."""
     rules, told = RULES[name], enumerated(name)
     log_prob, reward = log_probs_and_rewards(told.rows)
     np.testing.assert_allclose(log_prob, np.log(told.probs), atol=1e-6)

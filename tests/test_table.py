@@ -100,8 +100,8 @@ def test_meta_comes_back_from_its_word():
 def test_a_node_moves_one_card_except_where_the_pile_goes_back():
     """The deal goes to player 0, then to 1, then one card is turned up: as many chance nodes, one card each.
 
-    Draws take from the deck, plays from the mover's hand; a reshuffle moves all of the pile but the top card; cards outside the game
-    never move.
+    Draws take from the deck, plays from the mover's hand; a reshuffle moves all of the pile but the top card; cards outside the
+    game never move.
     """
     w, node = walk(), np.arange(2 * RULES.hand_size + 2)
     hand_0, hand_1, pile = ((w.owner[: len(node)] == who).sum(-1) for who in (table.HAND_0, table.HAND_1, table.PILE))
@@ -221,7 +221,7 @@ def test_packed_games_are_the_same(preset: str):
 
 
 def test_a_table_in_play_offers_what_its_state_does():
-    """A table remembers facts between two moves that its state does not show: they open no other options, and no view has them."""
+    """A table remembers facts between two moves that its state lacks: they open no other options, and no view has them."""
     rules = as_rules("house")
 
     def one_node(tables: Table, words: jax.Array):
