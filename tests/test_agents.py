@@ -1,6 +1,6 @@
 """Agents made from text, and what they share: names, settings, memory between games.
 
-Contract: a policy is `policy(key, observation, legal_mask) -> action`; an agent with memory adds `init` and `update`.
+Contract: policies and agents.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def test_a_player_in_any_form_becomes_an_agent():
 
 
 def test_the_hidden_hand_is_shown_to_oracles_alone():
-    """Contract: no search ever reads the true hidden hand; an oracle baseline is shown it by `reveal`."""
+    """No search ever reads it; an oracle baseline is shown it by `reveal`."""
     state, key = make_state("R1 R2", "B1 W", "R7"), jax.random.key(0)
     seen = look(state, 0)
     for spec in ("uniform", "value:belief=unseen", "mc:belief=unseen"):

@@ -12,7 +12,7 @@ from unojax import cards
 
 
 def test_types_slots_and_actions_are_numbered_as_in_the_contract():
-    """Contract: card types, colours, ranks, actions; 108 cards in their copies; `TYPE_OF_SLOT`, `COPY_OF_SLOT`, `COPIES`."""
+    """Contract: card types; actions; deck of 108 cards."""
     assert cards.TYPE_NAMES == oracle.CARDS
     assert (cards.TYPE_NAMES[cards.WILD_TYPE], cards.TYPE_NAMES[cards.WILD_DRAW_FOUR_TYPE]) == ("W", "W+4")
     for t, name in enumerate(oracle.CARDS):
@@ -51,9 +51,9 @@ def test_slots_are_four_blocks_of_27_with_one_slot_for_each_copy():
 
 
 def test_counts_and_onehot_are_inverse_and_canonical():
-    """Contract: slot s is set if the multiset holds more than `COPY_OF_SLOT[s]` copies; `counts` and `onehot` take batches.
+    """On the device and on the host; `counts` counts labelled sets, too.
 
-    On the device and on the host; `counts` counts labelled sets, too.
+    Contract: counts and onehot; canonical one-hot.
     """
     rng = np.random.default_rng(0)
     counts = rng.integers(0, cards.COPIES + 1, (20, 10, 54)).astype(np.int8)

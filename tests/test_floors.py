@@ -1,29 +1,27 @@
-"""The house stands on its floors: `docs/architecture.md` has them, and no import of the package runs upwards or in a circle."""
+"""The floors of `docs/architecture.md`: no import of the package runs upwards or in a circle."""
 
 from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-import pytest
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "unojax"
-FACE = PACKAGE / "__init__.py"
-"""Hands all names on, lazily: above everything, and imported by nothing but the program itself."""
 
 
 def read_floors(page: str) -> list[set[str]]:
-    """The rooms of each floor, from the ground up; the page draws the highest first."""
+    """Return the rooms of each floor, from the ground up; the page draws the highest first."""
     drawing = re.search(r"```text floors\n(.*?)```", page, re.DOTALL)
     assert drawing is not None, "docs/architecture.md has no block ```text floors"
     return [set(line.split("#")[0].split()) for line in reversed(drawing[1].strip().splitlines())]
 
 
 def modules(package: Path) -> dict[str, Path]:
-    """Files by their dotted names."""
+    """Return files by their dotted names."""
     named = {}
     for path in package.rglob("*.py"):
         parts = path.relative_to(package.parent).with_suffix("").parts
@@ -31,10 +29,17 @@ def modules(package: Path) -> dict[str, Path]:
     return named
 
 
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    """Return the imports, calls and constants of a file."""
+    kinds = (ast.Import, ast.ImportFrom, ast.Call, ast.Constant)
+    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)]
+
+
 def imports(path: Path, known: set[str]) -> set[str]:
-    """The modules of the package that a file names in its imports, wherever in it they stand."""
+    """Return the modules among `known` that a file imports, anywhere in it."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             named = [f"{node.module}.{alias.name}" for alias in node.names]
             found |= {name if name in known else node.module for name in named}
@@ -45,31 +50,29 @@ def imports(path: Path, known: set[str]) -> set[str]:
     return found & known
 
 
-def house(package: Path) -> dict[str, set[str]]:
-    """Which module imports which; the package's face left out."""
+@cache
+def imports_in(package: Path) -> dict[str, set[str]]:
+    """Return the imports of each module; those of the package's `__init__`, which exports all names lazily, are left out."""
     named = modules(package)
     graph = {name: imports(path, set(named)) for name, path in named.items()}
-    face = package.name
-    return {name: found - {face} for name, found in graph.items() if name not in (face, f"{face}.__main__")}
+    top = package.name
+    return {name: found - {top} for name, found in graph.items() if name not in (top, f"{top}.__main__")}
 
 
 def rising(graph: dict[str, set[str]], floors: list[set[str]]) -> list[str]:
-    """Imports that run up, or sideways to another room of the same floor."""
+    """Return imports that run up, or sideways to another room of the same floor."""
     floor_of = {room: number for number, rooms in enumerate(floors) for room in rooms}
-
-    def room(module: str) -> str:
-        return module.split(".")[1]
-
+    rooms = {module: module.split(".")[1] for module in graph}
     return sorted(
         f"{importer} -> {imported}"
         for importer, found in graph.items()
         for imported in found
-        if room(importer) != room(imported) and floor_of[room(importer)] <= floor_of[room(imported)]
+        if rooms[importer] != rooms[imported] and floor_of[rooms[importer]] <= floor_of[rooms[imported]]
     )
 
 
 def circle(graph: dict[str, set[str]]) -> list[str]:
-    """Modules that import each other in a circle; none if there is none."""
+    """Return modules that import each other in a circle; none if there is none."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -77,48 +80,32 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
     return []
 
 
-@pytest.fixture(scope="module")
-def floors() -> list[set[str]]:
-    return read_floors((ROOT / "docs" / "architecture.md").read_text())
+def test_every_room_has_one_floor_and_no_import_runs_up_or_in_a_circle():
+    floors, graph = read_floors((ROOT / "docs" / "architecture.md").read_text()), imports_in(PACKAGE)
+    assert sorted(room for rooms in floors for room in rooms) == sorted({module.split(".")[1] for module in graph})
+    assert rising(graph, floors) == []
+    assert circle(graph) == []
 
 
-def test_every_room_has_one_floor(floors):
-    drawn = [room for rooms in floors for room in rooms]
-    built = {module.split(".")[1] for module in house(PACKAGE)}
-    assert sorted(drawn) == sorted(built)
-
-
-def test_no_import_runs_up(floors):
-    assert rising(house(PACKAGE), floors) == []
-
-
-def test_no_circle():
-    assert circle(house(PACKAGE)) == []
-
-
-def test_training_stands_above_the_package():
+def test_training_stands_above_the_package_and_needs_no_command_line():
     """Its modules form no circle, and no module of the package imports one."""
-    training = ROOT / "training"
-    assert circle(house(training)) == []
-    of_training = set(modules(training))
-    assert {name for name, path in modules(PACKAGE).items() if imports(path, of_training)} == set()
-
-
-def test_training_needs_no_command_line():
-    known = set(modules(PACKAGE))
-    named = {f"{name} -> {found}" for name, path in modules(ROOT / "training").items() for found in imports(path, known)}
-    assert {name for name in named if name.split(" -> ")[1].startswith(("unojax.cli", "unojax.terminal"))} == set()
+    training, known = modules(ROOT / "training"), set(modules(PACKAGE))
+    assert circle(imports_in(ROOT / "training")) == []
+    assert {name for name, path in modules(PACKAGE).items() if imports(path, set(training))} == set()
+    imported = {f"{name} -> {found}" for name, path in training.items() for found in imports(path, known)}
+    assert {each for each in imported if each.split(" -> ")[1].startswith(("unojax.cli", "unojax.terminal"))} == set()
 
 
 def test_no_text_names_a_module_of_the_package():
-    """An import by a text, such as "unojax.value.agent:value", would be on no floor; the face alone hands names on so."""
+    """An import by a text, such as "unojax.value.agent:value", would be on no floor; only `unojax/__init__.py` does so."""
     known = set(modules(PACKAGE))
-    named = {
-        f"{name}: {text}"
+    texts = {
+        f"{name}: {node.value}": node.value
         for name, path in modules(PACKAGE).items()
-        for text in (node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant))
-        if isinstance(text, str) and re.fullmatch(r"[\w.]+:\w+", text) and text.partition(":")[0] in known
+        for node in nodes_of(path)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
+    named = {where for where, text in texts.items() if re.fullmatch(r"[\w.]+:\w+", text) and text.partition(":")[0] in known}
     assert named == set()
 
 
@@ -127,8 +114,8 @@ def test_the_root_is_tidy():
     assert len(loose) <= 12, loose
 
 
-def test_what_would_be_found(tmp_path):
-    """The checks themselves, on a house with one arrow of each kind."""
+def test_imports_that_the_checks_find(tmp_path: Path):
+    """The checks themselves, on a package with one import of each kind."""
     package = tmp_path / "unojax"
     (package / "cli").mkdir(parents=True)
     files = {
@@ -141,14 +128,7 @@ def test_what_would_be_found(tmp_path):
     }
     for name, text in files.items():
         (package / name).write_text(text)
-    graph = house(package)
-    floors = [{"cards"}, {"game", "other"}, {"cli"}]
-    assert rising(graph, floors) == [
-        "unojax.cards -> unojax.cli.main",
-        "unojax.game -> unojax.other",
-        "unojax.other -> unojax.game",
-    ]
-    assert set(circle({name: found for name, found in graph.items() if name in ("unojax.game", "unojax.other")})) == {
-        "unojax.game",
-        "unojax.other",
-    }
+    graph, both = imports_in(package), {"unojax.game", "unojax.other"}
+    up = ["unojax.cards -> unojax.cli.main", "unojax.game -> unojax.other", "unojax.other -> unojax.game"]
+    assert rising(graph, [{"cards"}, {"game", "other"}, {"cli"}]) == up
+    assert set(circle({name: found for name, found in graph.items() if name in both})) == both

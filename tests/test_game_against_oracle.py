@@ -118,7 +118,7 @@ NUM_JUDGED = {name: 25 if name in ("official", "house", "rlcard") else 100 for n
 
 @pytest.mark.parametrize("name", corpus.RULES)
 def test_the_corpus_agrees_with_the_oracle(name: str):
-    """Contract: one game by the rules; error codes, truncation, rewards, fixed point after the end."""
+    """Contract: init, legal_mask, step; error bits; rewards; finished games."""
     events = events_of(corpus.games(name), NUM_JUDGED[name], corpus.RULES[name])
     assert events["illegal action"] > 0 and events["action out of range"] > 0
 

@@ -30,7 +30,7 @@ def states() -> State:
 
 
 def test_crafted_position_as_each_player_sees_it():
-    """Contract: the fields of `Observation`, and its property `unseen`: the deck of the rules less own hand and pile."""
+    """Contract: fields of Observation."""
     state = jax.device_get(make_state("R5 W", "G1 G2 B+2", "R+2", pile="Y9 Y9", player=1, penalty=2))
     for player, own, opponent_count in ((0, "R5 W", 3), (1, "G1 G2 B+2", 2)):
         seen = observe(state, player)
@@ -84,7 +84,10 @@ def test_observations_of_random_states(name: str):
 
 @pytest.mark.parametrize("player", [0, 1])
 def test_states_that_differ_in_hidden_cards_give_equal_observations(player: int):
-    """Contract: what that player may know, and nothing else. The hidden hand and the deck are dealt again: not a leaf changes."""
+    """The hidden hand and the deck are dealt again: not a leaf changes.
+
+    Contract: observe.
+    """
     rng = np.random.default_rng(player)
     real = states()
     unseen = counts_of(real.hands[:, 1 - player]) + counts_of(real.deck)

@@ -1,4 +1,4 @@
-"""The package as a whole: its public names, and that it works in a fresh interpreter and in 64-bit mode."""
+"""The package as a whole: its public names, its declared dependencies, a fresh interpreter, 64-bit mode."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import unojax
+from tests.helpers import ROOT
 
-CITATION = Path(__file__).parents[1] / "CITATION.cff"
 IN_64_BIT_MODE = """
 import jax, numpy as np, unojax
 assert jax.config.jax_enable_x64
@@ -35,26 +35,28 @@ assert chosen == set(np.flatnonzero(unojax.legal_mask(start)).tolist())
 """
 
 
-def run(code: str, **environment: str) -> str:
+def run(code: str, **environment: str) -> None:
     result = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | environment, capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
-    return result.stdout
 
 
-def test_every_public_name_is_there_and_sorted():
+def test_public_names():
+    """Every name is there, sorted, and nothing else is listed.
+
+    Contract: exported names.
+    """
+    contract = (
+        "init legal_mask step observe make_state State Observation transition_log_prob observation_log_prob reward simulate"
+    )
+    contract += " Rules belief_init belief_update infer_action rollout parse_cards format_cards parse_action format_action"
+    assert set(contract.split()) <= set(unojax.__all__)
     assert list(unojax.__all__) == sorted(unojax.__all__, key=lambda name: (not name.isupper(), name.islower(), name))
     for name in unojax.__all__:
         assert getattr(unojax, name) is not None
         assert name in dir(unojax)
-
-
-def test_nothing_else_is_listed():
     assert not {"Any", "TYPE_CHECKING", "SHOWN_BY", "import_module", "time"} & set(dir(unojax))
-
-
-def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         unojax.nothing  # noqa: B018 the access is the test
 
@@ -66,9 +68,9 @@ def test_importing_the_package_imports_no_jax_and_modules_come_by_name():
     )
 
 
-@pytest.mark.skipif(not CITATION.exists(), reason="the file is of the checkout, and the tests run on an installed package")
+@pytest.mark.skipif(not (ROOT / "CITATION.cff").exists(), reason="a file of the checkout, not of an installed package")
 def test_the_citation_names_this_version():
-    assert f"version: {unojax.__version__}" in CITATION.read_text(encoding="utf-8").splitlines()
+    assert f"version: {unojax.__version__}" in (ROOT / "CITATION.cff").read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.slow
@@ -76,20 +78,19 @@ def test_the_game_works_in_64_bit_mode():
     run(IN_64_BIT_MODE, JAX_ENABLE_X64="1")
 
 
-def test_what_is_imported_is_declared():
-    root = Path(unojax.__file__).parent
-    project = tomllib.loads((CITATION.parent / "pyproject.toml").read_text())["project"]
+def test_imported_libraries_are_declared():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lines = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
     declared = {re.split(r"[\[<>=]", line)[0].lower().replace("_", "-") for line in lines}
     imported = set()
-    for path in root.rglob("*.py"):
+    for path in Path(unojax.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 imported |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 imported.add((node.module or "").partition(".")[0])
     homes = packages_distributions()
-    # Under another name than that of the import, or a part of what is declared.
+    # Under another name than that of the import, or a part of a declared library.
     others = {"pyspiel": "open-spiel", "traitlets": "anywidget", "jaxlib": "jax"}
     missing = set()
     for name in imported - sys.stdlib_module_names - {"unojax"}:

@@ -1,6 +1,6 @@
 """The POMDP's functions against plain Python: every next state of every action, enumerated by the oracle, and sampled steps.
 
-Contract: `transition_log_prob`, `observation_log_prob`, `reward`; draws are uniform, without replacement, over the deck.
+Contract: transition_log_prob, observation_log_prob, reward; uniform draws.
 """
 
 from __future__ import annotations

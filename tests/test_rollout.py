@@ -1,6 +1,6 @@
 """`rollout` plays the games of `simulate` and of `step`, shows the requested fields, and nothing else is computed.
 
-Contract: a pure `rollout` over B auto-resetting env slots for T steps, any policy with parameters, on the device.
+Contract: rollout.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rules: their defaults, refusals, text; and decks as text.
 
-Contract: `Rules` is frozen, hashable and validated; its fields and defaults; decks and small decks are copy counts.
+Contract: Rules.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def test_bad_fields_are_refused():
 
 
 def test_rules_are_passed_by_their_names():
-    """Contract: `rules` is a static keyword of functions that start something."""
+    """Contract: rules by name."""
     take: dict[str, Any] = {
         "make_state": partial(make_state, "R1 W", "G1", "R7"),
         "parse_position": partial(parse_position, "R1,W/G1/-/* R7 0 0 0 - *"),

@@ -1,6 +1,6 @@
 """`simulate` plays exactly the requested games, with the right probabilities, whatever the batch.
 
-Contract: `simulate(key, num_games, policies, *, rules) -> Games`.
+Contract: simulate.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def test_preferences_of_ones_own_play_as_those_with_a_name(rules: str):
 
 
 def test_bad_arguments_are_refused():
-    """Contract: at the host boundary bad input raises ValueError."""
+    """Contract: bad input."""
     arguments: dict[str, dict[str, Any]] = {
         "num_games": {"num_games": 0},
         "num_games (too many)": {"num_games": 2**31 + 1},

@@ -1,4 +1,7 @@
-"""The packed table: the contents of its words, the walk from node to node, and the way to a `State` and back."""
+"""The packed table: the contents of its words, the walk from node to node, and the way to a `State` and back.
+
+Contract: packed games.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ LONGEST = 3
 
 
 def test_jit_and_vmap_agree():
-    """Contract: unbatched, pure, jit- and vmap-able."""
+    """Contract: pure functions."""
     states = [jax.device_get(parse_position(text, rules=NINE)) for text in POSITIONS]
     actions = np.array([*POSITIONS.values()], np.int32)
     keys = jax.random.split(KEY, len(actions))
@@ -75,7 +75,7 @@ def assert_shapes_equal(one: Any, other: Any) -> None:
 
 
 def test_fields_of_a_state():
-    """Contract: the fields of `State`, their shapes and dtypes."""
+    """Contract: fields of State."""
     state = jax.eval_shape(game.init, KEY)
     expected = {
         "hands": ((2, 108), "bool"),
@@ -95,7 +95,7 @@ def test_fields_of_a_state():
 
 @pytest.mark.parametrize("name", ["default", "few cards"])
 def test_cards_are_conserved_by_type_in_every_step_of_random_games(name: str):
-    """Contract: for each type, hands + deck + pile = the deck composition; every set is a canonical one-hot."""
+    """Contract: conservation of cards; canonical one-hot."""
     states = corpus.games(name).states
     sets = np.concatenate([states.hands, states.deck[:, :, None], states.pile[:, :, None]], 2)
     held = counts_of(sets)
@@ -104,7 +104,10 @@ def test_cards_are_conserved_by_type_in_every_step_of_random_games(name: str):
 
 
 def test_rules_go_with_the_state():
-    """Contract: what takes a state or an observation has no parameter `rules`; states of different rules are refused."""
+    """States of different rules are refused.
+
+    Contract: rules of a state.
+    """
     passes = make_state("R5 W", "G1", "R7", rules=Rules(skip_forfeits=False))
     assert jax.eval_shape(game.step, passes, 5, KEY).rules == jax.eval_shape(observe, passes, 0).rules == passes.rules
     of_states = (
@@ -124,7 +127,10 @@ def test_rules_go_with_the_state():
 
 @pytest.mark.parametrize("size", [1, 2, 108])
 def test_a_batch_is_refused_with_the_way_to_map_over_it(size: int):
-    """Contract: a batch without `vmap` is a ValueError. Batches of two states could show both players' hands as one."""
+    """Batches of two states could show both players' hands as one.
+
+    Contract: no batches.
+    """
 
     def batch(tree: Any) -> Any:
         return jax.tree.map(lambda x: np.stack([x] * size), tree)

@@ -1,4 +1,7 @@
-"""The crafted positions of `positions.txt`, from both seats: legal actions, the positions after them, rewards; and the oracle."""
+"""The crafted positions of `positions.txt`, from both seats: legal actions, the positions after them, rewards; and the oracle.
+
+Contract: playable cards; forced play; declared colours; penalties; Skip and Reverse; reshuffle; no card to draw; last card.
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,10 @@ KEY = jax.random.key(0)
 
 
 def test_a_finished_game_is_a_fixed_point_with_zero_reward():
-    """Contract: a finished game is a fixed point; every action is legal and ignored, an illegal or impossible number too."""
+    """Every action is legal and ignored, an illegal or impossible number too.
+
+    Contract: finished games.
+    """
     won = after(make_state("R5", "G1 G2", "R7"), "R5")
     tied = after(make_state("R1 R2 R3 R4", "R5 Y1 W W+4", "Y+2", deck="", rules=NINE), "draw")
     cut = after(make_state("R1 R2", "Y1 W W+4", "R3", deck="R4 R5 Y+2", rules=SHORT), "R1", "Y1")
@@ -33,7 +36,10 @@ def test_a_finished_game_is_a_fixed_point_with_zero_reward():
 
 
 def test_rewards_are_of_the_end_and_the_step_penalty_of_each_step_before_it():
-    """Contract: reward +1, -1 or 0 at the end, `-step_penalty` for each step before it, the last allowed one included."""
+    """The last allowed step included.
+
+    Contract: rewards.
+    """
     for start, played, rewards in (
         (make_state("R5", "G1 G2", "R7"), ["R5"], [1, -1]),
         (make_state("R5 R6", "R8", "R7"), ["R5", "R8"], [-1, 1]),
@@ -48,9 +54,9 @@ def test_rewards_are_of_the_end_and_the_step_penalty_of_each_step_before_it():
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32])
 def test_an_illegal_or_out_of_range_action_only_sets_its_error_bit(dtype: Any):
-    """Contract: an illegal action leaves the cards as they are and sets a bit in `error`.
+    """No index is trusted: -1 is not the last action, 61 is not clamped to Draw, 256 does not wrap around to 0.
 
-    No index is trusted: -1 is not the last action, 61 is not clamped to Draw, 256 does not wrap around to 0.
+    Contract: error bits.
     """
     state = jax.device_get(replace(make_state("R5 W", "G1", "R7"), rewards=np.array([3, 4], np.float32)))
     info = np.iinfo(dtype)
@@ -101,7 +107,7 @@ def test_error_bits_stay_and_add_up():
 
 
 def test_step_checked_raises_where_step_sets_a_bit():
-    """Contract: a `checkify` variant serves debugging."""
+    """Contract: checkify."""
     state = make_state("R5 W", "G1", "R7")
     checked = jax.jit(checkify.checkify(game.step_checked))
     error, result = checked(state, np.int32(parse_action("R5")), KEY)

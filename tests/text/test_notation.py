@@ -1,6 +1,6 @@
 """Cards and actions as text.
 
-Contract: cards `R5 YS BR G+2 W W+4`, actions with a declared colour `W:R`, and `draw`; every action is read back.
+Contract: text of cards and actions.
 """
 
 from __future__ import annotations

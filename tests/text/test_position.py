@@ -1,6 +1,6 @@
 """Positions as text: they are read, refused, and read back.
 
-Contract: `make_state`; a one-line notation of a whole position that round-trips.
+Contract: make_state; text of positions.
 """
 
 from __future__ import annotations
