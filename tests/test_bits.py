@@ -6,8 +6,6 @@ from functools import cache
 
 import jax
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.helpers import counts_of
 from unojax import bits, cards
@@ -155,26 +153,17 @@ def test_one_copy_finds_the_lowest_copy_held():
             np.testing.assert_array_equal(index[t][held.any(1)], (lowest // 27)[held.any(1)])
 
 
-uniform_below = jax.jit(bits.uniform_below)
-UINT32 = st.integers(0, 2**32 - 1) | st.sampled_from([0, 1, 2**16 - 1, 2**16, 2**31, 2**32 - 1])
-
-
-# Of one length, so that nothing is compiled twice.
-@given(st.lists(st.tuples(UINT32, st.integers(0, 2**16 - 1)), min_size=108, max_size=108))
-def test_uniform_below_is_the_exact_product(pairs: list[tuple[int, int]]):
-    random, n = (np.array(column, np.uint32) for column in zip(*pairs, strict=True))
-    assert np.asarray(uniform_below(random, n)).tolist() == [b * n >> 32 for b, n in pairs]
-
-
-def test_uniform_below_changes_value_exactly_where_it_should():
-    """The k-th of n intervals of the 2^32 words begins at ceil(k 2^32 / n)."""
-    for n in (1, 2, 3, 61, 100, 108):
-        begins = [-(-k * 2**32 // n) for k in range(n)]
-        number, padding = np.full(108, n, np.uint32), [0] * (108 - n)
-        values = np.asarray(uniform_below(np.array(begins + padding, np.uint32), number))[:n]
-        before = np.asarray(uniform_below(np.array([max(b - 1, 0) for b in begins] + padding, np.uint32), number))[:n]
-        assert values.tolist() == list(range(n))
-        assert before.tolist() == [0, *range(n - 1)]
+def test_uniform_below_is_the_exact_product():
+    """n * word >> 32 of random words and of the first and last words of the n intervals of equal values."""
+    rng = np.random.default_rng(4)
+    number, words = [rng.integers(0, 2**16, 100_000)], [rng.integers(0, 2**32, 100_000)]
+    for n in (0, 1, 2, 3, 61, 100, 108, 2**16 - 1):
+        begins = np.array([-(-k * 2**32 // n) for k in range(n)] + [0, 2**16, 2**32 - 1])
+        words += [begins, np.maximum(begins - 1, 0)]
+        number += [np.full(2 * len(begins), n)]
+    number, words = (np.concatenate(parts).astype(np.uint32) for parts in (number, words))
+    expected = (words.astype(np.uint64) * number) >> np.uint64(32)
+    np.testing.assert_array_equal(jax.jit(bits.uniform_below)(words, number), expected)
 
 
 def test_choose_returns_the_rth_element_for_every_r():
