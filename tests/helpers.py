@@ -1,4 +1,4 @@
-"""What several test modules share: crafted positions, random games, the way to the oracle, one statistical test."""
+"""Helpers of several directories: crafted positions, random games, refusals, the oracle's form of rules, a statistical test."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from unojax.rules import Rules, field_types
 from unojax.text import format_cards, make_state, parse_action
 
 ERROR_PROBABILITY = 1e-6
-"""With which a right program fails a single statistical test, over the choice of its seed."""
+"""Probability that a right program fails a single statistical test, over the choice of its seed."""
 
 ROOT = Path(__file__).parents[1]
 
@@ -39,7 +39,7 @@ fold_in_all = jax.jit(jax.vmap(jax.random.fold_in, (0, None)))
 
 
 def run_on_devices(program: str, num_devices: int) -> Any:
-    """What a program prints last, as JSON, in a process of its own that has so many CPU devices."""
+    """Run a program in a process with this number of CPU devices, and return the JSON on the last line that it prints."""
     environment = os.environ | {"JAX_NUM_CPU_DEVICES": str(num_devices), "JAX_PLATFORMS": "cpu"}
     found = subprocess.run(
         [sys.executable, "-c", program], env=environment, cwd=ROOT, capture_output=True, text=True, check=False
@@ -49,36 +49,36 @@ def run_on_devices(program: str, num_devices: int) -> Any:
 
 
 def free_address() -> str:
-    """An address on this machine at which several processes can meet."""
+    """Return an address on this machine at which several processes can meet."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         return f"localhost:{free.getsockname()[1]}"
 
 
 def slow_but(quick: Collection[Any], cases: Iterable[Any]) -> list[Any]:
-    """Parameters of a test of which `make test` runs the quick ones, and the slow part all others."""
+    """Return parameters of a test: `make test` runs the quick ones, and the slow part all others."""
     return [case if case in quick else pytest.param(case, marks=pytest.mark.slow) for case in cases]
 
 
 def long_but(quick: Collection[Any], cases: Iterable[Any]) -> list[Any]:
-    """Parameters of a slow test of which continuous integration runs the quick ones, and `make test-all` all."""
+    """Return parameters of a slow test: continuous integration runs the quick ones, and `make test-all` all."""
     return [case if case in quick else pytest.param(case, marks=pytest.mark.long) for case in cases]
 
 
 def deck_of(text: str) -> tuple[int, ...]:
-    """`Rules.deck` with exactly these cards."""
+    """Return the `Rules.deck` with exactly these cards."""
     names = text.split()
     return tuple(names.count(name) for name in cards.TYPE_NAMES)
 
 
 def seated(seat: int, mine: str, theirs: str, top: str, **others) -> State:
-    """`make_state` seen from the seat of the player to move."""
+    """Call `make_state` with the hands of the player to move and of the other one."""
     hands = (mine, theirs) if seat == 0 else (theirs, mine)
     return make_state(*hands, top, player=seat, **others)
 
 
 def after(state: State, *actions: str, seed: int = 0) -> State:
-    """The state after some legal actions, given as text."""
+    """Return the state after some legal actions, given as text."""
     for index, action in enumerate(actions):
         key = jax.random.fold_in(jax.random.key(seed), index)
         state = jitted_step(state, np.int32(parse_action(action)), key)
@@ -87,17 +87,17 @@ def after(state: State, *actions: str, seed: int = 0) -> State:
 
 
 def legal(state: State) -> set[int]:
-    """The legal actions."""
+    """Return the legal actions."""
     return set(np.flatnonzero(jitted_mask(state)).tolist())
 
 
 def actions(text: str) -> set[int]:
-    """Several actions as text."""
+    """Read several actions."""
     return {parse_action(word) for word in text.split()}
 
 
 def hand(state: State, player: int) -> str:
-    """A player's cards as text."""
+    """Return a player's cards as text."""
     return format_cards(state.hands[player])
 
 
@@ -113,7 +113,7 @@ def counter(counts: np.ndarray) -> Counter[str]:
 
 
 def variant(rules: Rules) -> oracle.Variant:
-    """The oracle's form of the rules: the fields of the same names, and three conditions of the start."""
+    """Return the oracle's form of the rules: the fields of the same names, and three conditions of the start."""
     same = {field.name for field in fields(oracle.Variant)} & set(field_types())
     return oracle.Variant(
         **{name: getattr(rules, name) for name in same - {"deck"}},
@@ -128,7 +128,7 @@ def refusals(calls: Mapping[str, Callable[[], object]]) -> None:
     """Check that each call raises a ValueError whose message contains the call's key, the name of the argument it refuses.
 
     All calls run. Those that raise nothing, or do not name the argument, are listed together. A key may end in blanks and further
-    text in round brackets, which tells calls apart: "hand_size (negative)".
+    text in round brackets, which distinguishes calls: "hand_size (negative)".
     """
     failures = []
     for key, call in calls.items():
@@ -156,12 +156,12 @@ class Played(NamedTuple):
 
 
 NUM_GAMES = 100
-"""Games that `play` plays where a file does not say otherwise: of one size, so that files share the compiled programs."""
+"""Games that `play` plays by default: of one size, so that files share the compiled programs."""
 
 
 @lru_cache(maxsize=2)
 def play(seed: int, *, num_games: int = NUM_GAMES, num_steps: int, rules: Rules) -> Played:
-    """Play random games in one call and bring them over once; the last ones are kept for the next test.
+    """Play random games in one call; the last ones are kept for the next test.
 
     The actions are uniform over the legal ones, but one in thirty is any number from -30 to 99.
     """
@@ -171,7 +171,7 @@ def play(seed: int, *, num_games: int = NUM_GAMES, num_steps: int, rules: Rules)
 
 @lru_cache(maxsize=4)
 def _compiled(num_games: int, num_steps: int, rules: Rules) -> jax.stages.Compiled:
-    """The program of `play`: many files ask for the same few, and JAX's own caches are cleared between files."""
+    """Compile the program of `play`: many files use the same few, and JAX's own caches are cleared between files."""
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), num_games))
     return _play.lower(keys, num_steps=num_steps, rules=rules).compile()
 
@@ -197,9 +197,9 @@ def _play(keys: jax.Array, *, num_steps: int, rules: Rules) -> tuple[State, jax.
 
 
 def assert_distributed(observed: Sequence[int] | np.ndarray, probabilities: Sequence[float] | np.ndarray) -> None:
-    """Chi-square test of how often each outcome came up; rejects a true hypothesis with `ERROR_PROBABILITY`.
+    """Test by chi-square how often each outcome came up; a true hypothesis is rejected with `ERROR_PROBABILITY`.
 
-    Outcomes of probability 0 must not have come up at all. The others should be expected 5 times or more, as that the chi-square
+    Outcomes of probability 0 must not have come up at all. The others must be expected 5 times or more, so that the chi-square
     approximation holds.
     """
     observed, probabilities = np.asarray(observed), np.asarray(probabilities, float)
@@ -211,7 +211,7 @@ def assert_distributed(observed: Sequence[int] | np.ndarray, probabilities: Sequ
 
 
 def assert_trees_equal(one, other) -> None:
-    """The same structure, and equal leaves of equal dtype."""
+    """Check for the same structure, and equal leaves of equal dtype."""
     assert jax.tree.structure(one) == jax.tree.structure(other)
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
         assert a.dtype == b.dtype

@@ -32,7 +32,7 @@ def packed() -> bits.Words:
 
 
 def words_of(sets: np.ndarray) -> bits.Words:
-    return tuple((sets.reshape(-1, 4, 27) @ (1 << np.arange(27))).astype(np.uint32).T)  # pyright: ignore[reportReturnType]
+    return tuple((sets.reshape(-1, 4, 27) @ (1 << np.arange(27))).astype(np.uint32).T)
 
 
 def canonical(sets: np.ndarray) -> np.ndarray:

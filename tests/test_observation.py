@@ -161,7 +161,7 @@ def test_hands_and_counts_that_cannot_be_are_refused():
             "1 x R7": lambda: determinize(parse_cards("R7 R7"), seen),
             "hand bool[108], got shape (2, 108)": lambda: determinize(np.zeros((2, 108), bool), seen),
             "determinize takes a random key": lambda: determinize(0.5, seen),
-            "determinize takes an Observation, got State": lambda: determinize(jax.random.key(0), state),  # pyright: ignore[reportArgumentType]
+            "determinize takes an Observation, got State": lambda: determinize(jax.random.key(0), state),
         }
     )
     few = Rules(deck=deck_of("R1 R1 R2 Y1 Y2 B1"), hand_size=2)

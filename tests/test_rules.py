@@ -40,7 +40,7 @@ def test_rules_are_frozen_hashable_equal_by_value_and_shown_by_their_differences
     an_array: Any = np.array(cards.COPIES)
     assert hash(Rules(deck=an_array)) == hash(Rules())
     with pytest.raises(AttributeError):
-        Rules().hand_size = 5  # type: ignore[misc] that it is frozen is the test
+        Rules().hand_size = 5
     numbers: Any = {"hand_size": np.int64(5), "max_steps": np.int32(50), "step_penalty": np.float32(0.5)}
     assert Rules(**numbers) == Rules(hand_size=5, max_steps=50, step_penalty=0.5)
     assert json.loads(json.dumps(asdict(Rules(**numbers))))["hand_size"] == 5

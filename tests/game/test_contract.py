@@ -163,7 +163,7 @@ def test_other_arguments_are_refused():
     kinds = {"int": 0, "None": None, "floats": np.zeros(2), "raw batch": np.zeros((3, 2), np.uint32)}
     refusals(
         {f"init takes a ({name})": lambda key=key: game.init(key) for name, key in kinds.items()}
-        | {"step takes a State, got Rules": lambda: game.step(Rules(), 5, KEY)}  # pyright: ignore[reportArgumentType]
+        | {"step takes a State, got Rules": lambda: game.step(Rules(), 5, KEY)}
     )
 
 

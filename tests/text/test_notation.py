@@ -47,7 +47,7 @@ def test_unreadable_cards_are_refused():
             "5 x W+4": ["W+4 W+4 W+4 W+4 W+4"],
         },
     )
-    refusals({"5": lambda: text.parse_cards(5)})  # pyright: ignore[reportArgumentType]
+    refusals({"5": lambda: text.parse_cards(5)})
 
 
 def test_cards_are_written_sorted_by_type():

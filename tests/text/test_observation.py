@@ -147,8 +147,8 @@ def test_states_and_observations_are_told_apart_and_batches_refused():
     seen = look(state, 0)
     refusals(
         {
-            "format_observation takes an Observation, got State": lambda: text.format_observation(state),  # pyright: ignore[reportArgumentType]
-            "format_position takes a State, got Observation": lambda: text.format_position(seen),  # pyright: ignore[reportArgumentType]
+            "format_observation takes an Observation, got State": lambda: text.format_observation(state),
+            "format_position takes a State, got Observation": lambda: text.format_position(seen),
             "(1, 108)": lambda: text.format_observation(jax.tree.map(lambda x: np.asarray(x)[None], seen)),
         }
     )
