@@ -282,20 +282,16 @@ def test_steps_are_as_frequent_as_probable(name: str):
     assert stats.chisquare(observed, expected * num_samples / expected.sum()).pvalue > ERROR_PROBABILITY
 
 
-def test_without_a_batch_the_numbers_are_the_same():
+@pytest.mark.slow
+def test_without_a_batch_and_without_jit_the_numbers_are_the_same():
     told = enumerated("all effects")
     rows = [told.rows[i] for i in np.random.default_rng(7).choice(len(told.rows), 3)]
     rows.append((rows[0][0], rows[0][1], rows[1][2]))
+    log_probs, rewards = log_probs_and_rewards(rows)
     jitted = jax.jit(pomdp.transition_log_prob)
-    assert [float(jitted(*row)) for row in rows] == log_probs_and_rewards(rows)[0].tolist()
-
-
-@pytest.mark.slow
-def test_without_jit_the_numbers_are_the_same():
-    row = enumerated("all effects").rows[7]
-    (log_prob, *_), (reward, *_) = log_probs_and_rewards([row])
-    assert pomdp.transition_log_prob(*row) == log_prob
-    np.testing.assert_array_equal(pomdp.reward(*row), reward)
+    assert [float(jitted(*row)) for row in rows] == log_probs.tolist()
+    assert pomdp.transition_log_prob(*rows[0]) == log_probs[0]
+    np.testing.assert_array_equal(pomdp.reward(*rows[0]), rewards[0])
 
 
 @jax.jit

@@ -78,9 +78,12 @@ def test_games_are_those_of_simulate_whatever_the_slots_and_nodes(case: str):
     for num_slots, nodes in ((12, None), (5, 1)):
         slots = start_slots(KEY, num_slots, rules=rules)
         num_rows = rows_needed * -(-12 // num_slots)
-        slots, rows = rollout(KEY, by_rollout, params, slots, num_rows, fields=FEW, nodes_per_row=nodes)
+        slots, rows = rollout(KEY, by_rollout, params, slots, num_rows, fields=("legal_mask", *FEW), nodes_per_row=nodes)
         check_slots(slots)
         seen.append(games_of(rows, 12))
+        is_choice = np.asarray(rows.valid) & (np.asarray(rows.legal_mask).sum(-1) > 1)
+        num_choices = [(is_choice & (np.asarray(rows.game) == number)).sum() for number in range(12)]
+        np.testing.assert_array_equal(num_choices, games.num_choices)
     for number, (game, other) in enumerate(zip(*seen, strict=True)):
         assert len(game["action"]) == games.num_steps[number] and game["ends"] == 1
         np.testing.assert_array_equal(game["step"], np.arange(games.num_steps[number]))

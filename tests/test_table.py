@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from tests import corpus
-from tests.helpers import assert_trees_equal, counter, counts_of, slow_but, variant
-from tests.oracle import game as oracle
+from tests.helpers import assert_trees_equal, slow_but
 from unojax import bits, cards, game, table
 from unojax.decks import small_deck
 from unojax.observation import observe, observe_packed
@@ -36,16 +35,13 @@ class Walk(NamedTuple):
         owner: int[T + 1, G, 108] owner of each labelled card before each node, and after the last; cards outside the game have
             none, as those in the deck.
         meta: `table.Meta` of int[T + 1, G].
-        action: int[T, G] the play picked at a decision; 60 elsewhere.
-        is_decision, is_step, is_choice, is_reshuffle, is_over: bool[T, G].
+        is_decision, is_step, is_reshuffle, is_over: bool[T, G].
     """
 
     owner: np.ndarray
     meta: table.Meta
-    action: np.ndarray
     is_decision: np.ndarray
     is_step: np.ndarray
-    is_choice: np.ndarray
     is_reshuffle: np.ndarray
     is_over: np.ndarray
 
@@ -59,9 +55,8 @@ def walk() -> Walk:
         pick = Picked(*bits.choose(bits.where(node.is_decision, node.legal, node.deck), words))
         move = table.resolve(tables, node, pick, words, RULES)
         following = table.commit(tables, move)
-        action = jnp.where(node.is_decision, pick.word * 15 + bits.rank_at(pick.position), cards.DRAW)
-        flags = (table.is_step(move), table.is_choice(move), table.is_reshuffle(move), node.is_over)
-        return following, (owners(tables), tables.unpack_meta(), action, node.is_decision, *flags)
+        flags = (node.is_decision, table.is_step(move), table.is_reshuffle(move), node.is_over)
+        return following, (owners(tables), tables.unpack_meta(), *flags)
 
     @jax.jit
     def run(words: jax.Array):
@@ -125,53 +120,6 @@ def test_a_node_moves_one_card_except_where_the_pile_goes_back():
     goes_back = before[w.is_reshuffle] != following[w.is_reshuffle]
     assert (before[w.is_reshuffle][goes_back] == table.PILE).all()
     assert (following[w.is_reshuffle][goes_back] == table.DECK).all()
-
-
-def test_the_walk_agrees_with_the_oracle():
-    """Each turn's nodes together are one step of the oracle, and the moves' flags count steps, choices and reshuffles."""
-    w = walk()
-    sets = counts_of(np.stack([w.owner == who for who in (table.HAND_0, table.HAND_1, table.DECK, table.PILE)]) & IN_GAME)
-    start = 2 * RULES.hand_size + 1
-    finished = 0
-    for g in range(NUM_GAMES):
-        told = oracle.Game.deal(
-            variant(RULES),
-            [counter(sets[who, start, g]) for who in (0, 1)],
-            top=oracle.card_and_color(int(w.meta.color[start, g] * 15 + w.meta.rank[start, g]))[0],
-            color=oracle.COLORS[w.meta.color[start, g]],
-            player=int(w.meta.player[start, g]),
-        )
-        t = start
-        while t < NUM_NODES and not told.is_over:
-            turn = t
-            # A turn is a play, or as many nodes as it takes until no card is to come.
-            while t < NUM_NODES and (w.is_reshuffle[t, g] or w.meta.to_draw[t + 1, g] > 0):
-                t += 1
-            t += 1
-            if t > NUM_NODES:
-                break
-            assert w.is_step[turn:t, g].sum() == 1
-            drawn = sets[told.player, t, g] - sets[told.player, turn, g]
-            plays = told.legal_actions() != {oracle.DRAW}
-            assert w.is_decision[turn, g] == plays
-            is_choice = plays and len(told.legal_actions()) > 1
-            assert w.is_choice[turn:t, g].any() == is_choice
-            reshuffles = sum(n for event, n in told.events.items() if event.startswith("reshuffled"))
-            told.step(int(w.action[turn, g]) if plays else oracle.DRAW, counter(np.maximum(drawn, 0)))
-            reshuffles = sum(n for event, n in told.events.items() if event.startswith("reshuffled")) - reshuffles
-            assert w.is_reshuffle[turn:t, g].sum() == reshuffles
-            for index, expected in enumerate((*told.hands, told.deck, told.pile)):
-                assert counter(sets[index, t, g]) == expected
-            top, color = oracle.card_and_color(int(w.meta.color[t, g] * 15 + w.meta.rank[t, g]))
-            assert (top, color, w.meta.player[t, g], w.meta.penalty[t, g]) == (told.top, told.color, told.player, told.penalty)
-            over = {0: table.OVER_WON_BY_0, 1: table.OVER_WON_BY_1, None: table.OVER_DRAWN}[told.winner]
-            assert w.meta.phase[t, g] == (over if told.terminated else table.PLAY)
-        if told.is_over:
-            finished += 1
-            assert w.is_over[t:, g].all()
-            assert not w.is_step[t:, g].any()
-            assert not w.is_choice[t:, g].any()
-    assert finished > NUM_GAMES / 2
 
 
 def test_a_state_comes_back_from_its_table():
