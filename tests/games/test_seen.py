@@ -10,7 +10,7 @@ import jax
 import pytest
 
 from tests import corpus
-from tests.helpers import assert_trees_equal
+from tests.helpers import assert_trees_equal, slow_but
 from unojax import Rules
 from unojax.decks import parse_deck
 from unojax.games.at_table import Table
@@ -43,7 +43,7 @@ def random_game(name: str, seed: int) -> Replay:
     return play(jax.random.key(seed), (uniform, uniform), rules=VARIANTS[name], max_steps=60)
 
 
-@pytest.mark.parametrize("name", [*IN_CORPUS, *(pytest.param(name, marks=pytest.mark.slow) for name in list(VARIANTS)[4:])])
+@pytest.mark.parametrize("name", slow_but(["default", "few cards"], [*IN_CORPUS, *list(VARIANTS)[4:]]))
 def test_a_real_game_is_seen_as_it_was(name: str, tmp_path: Path):
     """Each event in text leads to the player's own view of it; all events are made of text, and of a saved game, again."""
     kinds = set()
