@@ -246,13 +246,13 @@ def test_the_type_of_the_opponent_carries_over_to_the_next_game(spec: str):
     """And nothing else of the last game does."""
     agent = parse_agent(spec)
     seen = look(make_state("R1 R2 B3", "Y1 Y2 Y3", "R0"), 0)
-    first = agent.init(jax.random.key(0), seen)
+    first = jax.device_get(jax.jit(agent.init)(jax.random.key(0), seen))
     belief = getattr(first, "belief", first)
     # As if uniform play had explained everything nine times as well.
-    likelihood = np.asarray(belief.log_likelihood) + np.log([0.9, 0.1]).astype(np.float32)[:, None]
+    likelihood = belief.log_likelihood + np.log([0.9, 0.1]).astype(np.float32)[:, None]
     learned = replace(belief, log_likelihood=likelihood)
     memory = learned if belief is first else first._replace(belief=learned, num_steps=7)
-    later = next_game(agent, jax.random.key(0), memory, seen)
+    later = jax.jit(partial(next_game, agent))(jax.random.key(0), memory, seen)
     begun = getattr(later, "belief", later)
     for log_probs in (begun.log_types, begun.log_type_probs):
         np.testing.assert_allclose(np.exp(log_probs), [0.9, 0.1], rtol=1e-5)
@@ -265,8 +265,8 @@ def test_other_agents_begin_each_game_anew():
     seen = look(make_state("R1 R2 B3", "Y1 Y2 Y3", "R0"), 0)
     for spec in ("linear", "value:particles=16", "mc:rollouts=2,belief=unseen"):
         agent = parse_agent(spec)
-        memory = agent.init(jax.random.key(0), seen)
-        assert_trees_equal(next_game(agent, jax.random.key(0), memory, seen), memory)
+        memory = jax.jit(agent.init)(jax.random.key(0), seen)
+        assert_trees_equal(jax.jit(partial(next_game, agent))(jax.random.key(0), memory, seen), memory)
 
 
 def test_advisers_assume_an_opponent_who_plays_as_well_as_the_player():
