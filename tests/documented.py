@@ -1,4 +1,4 @@
-"""What the documentation says of the JSON that commands write, and whether some JSON is so: `mismatches`."""
+"""The fields of JSON by its page of the documentation, and the comparison of JSON with them: `mismatches`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unojax import Rules
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "json.md"
 COMMON, RATE = "Of every command", "A rate"
 WITHOUT_MACHINE = ("agents",)
-"""Commands that compute nothing, and tell neither rules nor machine."""
+"""Commands that compute nothing, and write neither rules nor machine."""
 _HEADING = re.compile(r"^##+ (?:`unojax (?P<command>[a-z]+)`|(?P<title>.+))$")
 _FIELD = re.compile(r"^`(?P<path>[\w.\[\]]+)` \((?P<kind>[^,)]+)(?:, (?P<more>[^)]+))?\)$")
 _SCALARS = {"string": str, "integer": int, "number": (int, float), "boolean": bool}
@@ -21,7 +21,7 @@ _SCALARS = {"string": str, "integer": int, "number": (int, float), "boolean": bo
 
 @cache
 def sections() -> dict[str, dict[str, tuple[str, bool]]]:
-    """The fields of each command, or of what has a heading of its own: their types, and whether they may be absent."""
+    """Return the fields of each command, or of another heading: their types, and whether they may be absent."""
     found: dict[str, dict[str, tuple[str, bool]]] = {}
     section: dict[str, tuple[str, bool]] = {}
     lines = PAGE.read_text(encoding="utf-8").splitlines()
@@ -37,10 +37,10 @@ def sections() -> dict[str, dict[str, tuple[str, bool]]]:
 
 
 def mismatches(data: dict[str, Any]) -> list[str]:
-    """Compare what a command wrote with the page: each field that one of them has and the other lacks, or of another type."""
-    told, command = sections(), data["command"]
-    common = {path: kind for path, kind in told[COMMON].items() if path == "command" or command not in WITHOUT_MACHINE}
-    return _compare("", data, common | told[command])
+    """Compare JSON of a command with the page: return fields that one of them lacks, or of another type."""
+    known, command = sections(), data["command"]
+    common = {path: kind for path, kind in known[COMMON].items() if path == "command" or command not in WITHOUT_MACHINE}
+    return _compare("", data, common | known[command])
 
 
 def _compare(path: str, value: Any, known: dict[str, tuple[str, bool]]) -> list[str]:

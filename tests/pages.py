@@ -1,4 +1,4 @@
-"""Runs the code on pages of Markdown: README and documentation."""
+"""Run the code on pages of Markdown: README and documentation."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _FENCE = re.compile(r"^```(?P<kind>\S[^\n]*)?\n(?P<text>.*?)^```$", re.MULTILINE
 _NUMBER = re.compile(r"(?<![\w+.])\d+(?:\.\d+)?(?!\w)")
 _CAPTION = re.compile(r":caption: (?P<file>\S+)\n\n?|(?=# (?P<first>\w+\.py)\n)")
 _ADAPTERS = {"openspiel": "pyspiel", "process": "json", "encoding": "json"}
-"""What adapters of other names than their libraries' import."""
+"""Libraries of adapters that have another name."""
 
 
 class Block(NamedTuple):
-    """A block of a page: `kind` is what stands behind the backquotes; `file`: its caption, or `# NAME.py` in its first line."""
+    """A block of a page: `kind` is the word after the backquotes; `file` its caption, or `# NAME.py` in its first line."""
 
     kind: str
     text: str
@@ -42,7 +42,7 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def missing_libraries(block: str) -> set[str]:
-    """Tell the libraries that a block imports and that are not installed."""
+    """Return the libraries that a block imports and that are not installed."""
     names = set()
     for node in ast.walk(ast.parse(block)):
         if isinstance(node, ast.Import):
@@ -58,14 +58,13 @@ def missing_libraries(block: str) -> set[str]:
 def run_page(page: Path, *, optional: frozenset[str] = frozenset(), commands: Mapping[str, str] | None = None) -> int:
     """Run a page from top to bottom in the current folder, and return how many blocks were run.
 
-    A block `python` that is a file is written to it, any other is run; what it prints must be the block `output` under it
-    (`assert_printed`), where there is one. A line `unojax ...` of a block `sh` is run as a command.
+    A block `python` that is a file is written to it, any other is run; it must print the block `output` under it
+    (`assert_printed`), if there is one. A line `unojax ...` of a block `sh` is run as a command.
 
     Args:
-        page: a file of Markdown.
-        optional: blocks that import one of these libraries are left out where it is not installed.
-        commands: None: no commands are run. Else what to write in place of parts of them, and of the code that is run, so that
-            they take less time.
+        page: A file of Markdown.
+        optional: Libraries. Blocks that import one that is not installed are left out.
+        commands: Replacements of parts of commands and code, so that they take less time. None: no commands are run.
     """
     namespace: dict[str, Any] = {"__name__": "page"}
     blocks = blocks_of(page)
@@ -93,7 +92,7 @@ def run_page(page: Path, *, optional: frozenset[str] = frozenset(), commands: Ma
 
 
 def assert_printed(printed: str, shown: str, where: str) -> None:
-    """Compare what was printed with a page.
+    """Compare printed text with a page.
 
     Numbers with a decimal point or before a sign of per cent are measured, and may differ by 2 in their last place, as they do
     from machine to machine. All others are equal.

@@ -1,4 +1,4 @@
-"""A stand-in for the advisor of a board, where the test is about the board."""
+"""A stand-in for the advisor of a board, for tests of the board."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unojax.games.choices import choices
 
 
 class TellTale:
-    """An advisor at no cost. Every number that it says depends on all that it was told."""
+    """An advisor at no cost. Every number that it returns depends on all of its input."""
 
     def __init__(self, search, key, *, log_types=None, steps_before=0):
         self._seed, self.log_types = np.asarray(jax.random.key_data(key)).tolist(), log_types
@@ -45,5 +45,5 @@ class TellTale:
         )
 
     def _random(self, views):
-        told = jax.tree.leaves(list(views))
-        return np.random.default_rng([*self._seed, zlib.crc32(b"".join(np.asarray(leaf).tobytes() for leaf in told))])
+        given = jax.tree.leaves(list(views))
+        return np.random.default_rng([*self._seed, zlib.crc32(b"".join(np.asarray(leaf).tobytes() for leaf in given))])
