@@ -39,9 +39,10 @@ FEW: tuple[Field, ...] = ("action", "player", "reward", "terminated", "game", "s
 
 
 def any_legal(params: Any, key: Array, seen: Observation, legal_mask: Array) -> tuple[Array, dict[str, Array]]:
-    """A policy by the protocol, with extras; `params` are logits."""
+    """A policy by the protocol, with extras; `params` are logits. Each field of the observation changes the choice."""
     log_probs = jax.nn.log_softmax(jnp.where(legal_mask, params, -1e9))
-    action = jax.random.categorical(key, log_probs)
+    fields = jnp.concatenate([jnp.ravel(leaf).astype(jnp.int32) for leaf in jax.tree.leaves(seen)])
+    action = jax.random.categorical(jax.random.fold_in(key, fields @ jnp.arange(1, fields.size + 1)), log_probs)
     return action, {"log_prob": log_probs[action], "cards": seen.hand.sum()}
 
 
