@@ -93,10 +93,10 @@ def seats() -> Any:
     return games.look(games.play(games.deal(KEY), jnp.int32(60), KEY), 0)
 
 
-QUICK = [play_game, core, particles, closed_forms, network, seats]
+QUICK = [core, particles, closed_forms, network]
 
 
-@pytest.mark.parametrize("call", slow_but(QUICK, [*QUICK, bootstrapped, batches_of_particles, search]))
+@pytest.mark.parametrize("call", slow_but(QUICK, [*QUICK, play_game, seats, bootstrapped, batches_of_particles, search]))
 def test_the_second_call_compiles_nothing(call: Callable[[], Any]):
     call()
     before = programs_built()
