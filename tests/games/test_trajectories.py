@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -88,33 +87,24 @@ def by_protocol(key: jax.Array, observation: Any, legal_mask: jax.Array) -> jax.
     return legal_mask.argmax()
 
 
-@pytest.mark.parametrize(
-    ("policies", "rules"),
-    [
-        (("linear", by_protocol), replace(RULES, max_steps=12, step_penalty=0.125)),
-        pytest.param(("linear", by_protocol), replace(Rules.official(), points=True), marks=pytest.mark.slow),
-    ],
-    ids=["truncated", "official"],
-)
-def test_games_are_those_of_simulate(policies: Any, rules: Rules):
-    """Their lengths, winners, rewards and ends, with truncation, penalties, points, and a policy of either kind."""
-    rows, games = play(30, policies, rules=rules, batch_size=16), simulate(KEY, 30, policies, rules=rules)
+def test_games_are_those_of_simulate_under_all_kinds_of_rules():
+    """Lengths, winners, rewards and ends, with truncation, penalties, points, and a policy of either kind.
+
+    Rows have all that legal actions depend on: equal rows have equal legal actions.
+    """
+    rules = Rules.official(deck=RULES.deck, hand_size=3, max_steps=12, step_penalty=0.125)
+    policies = ("linear", by_protocol)
+    rows, games = play(40, policies, rules=rules, batch_size=16), simulate(KEY, 40, policies, rules=rules)
     last = np.flatnonzero(ends_of(rows))
     assert (rows["step"][last] + 1 == games.num_steps).all()
     mover, outcome = rows["player"][last], rows["outcome"][last]
     assert (np.select([outcome > 0, outcome < 0], [mover, 1 - mover], -1) == games.winner).all()
-    assert (rows["truncated"][last] == games.truncated).all() and rows["done"].sum() == 30
-    assert games.truncated.any() == (rules.max_steps is not None)
+    assert (rows["truncated"][last] == games.truncated).all() and rows["done"].sum() == 40
+    assert 0 < games.truncated.sum() < 40
     on_the_way = np.where(rows["done"] & ~rows["truncated"], 0, -rules.step_penalty)
     ends = rows["reward"] - on_the_way
     assert (ends[~rows["done"]] == 0).all() and (np.sign(ends[last]) == outcome).all()
 
-
-@pytest.mark.slow
-def test_rows_have_all_that_legal_actions_depend_on():
-    """Under rules where that is more than the cards: equal rows have equal legal actions."""
-    rules = Rules.official()
-    rows = play(NUM_GAMES, ("uniform", "uniform"), rules=rules)
     known = ("hand", "top_rank", "color", "penalty", "has_drawn", "drawn", "contested")
     assert rows["has_drawn"].any() and (rows["drawn"] >= 0).any() and (rows["contested"] >= 0).any()
     legal: dict[tuple, bytes] = {}
