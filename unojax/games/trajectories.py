@@ -165,8 +165,10 @@ class _Games:
         # Truncation has no mover: the row before is the game's last.
         truncated = is_last & self._is_cut_off[number]
         done = rows.pop("terminated") | truncated
-        # The mover is the game's last; the step that ends a game has no penalty.
-        won = np.where(truncated, 0, np.sign(rows["reward"]))[is_last]
+        # The mover is the game's last. Its play of the last card wins, and an impossible draw is won by the smaller hand; the
+        # reward does not show the winner, since the cards of a loser may be worth no points.
+        smaller = np.sign(rows["opponent_count"].astype(int) - rows["hand"].sum(-1, dtype=int))
+        won = np.where(truncated, 0, np.where(rows["action"] == cards.DRAW, smaller, 1))[is_last]
         which = np.cumsum(is_last) - is_last
         same = rows["player"] == rows["player"][is_last][which]
         outcome = np.where(same, won[which], -won[which]).astype(np.float32)
