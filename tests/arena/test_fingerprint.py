@@ -1,4 +1,4 @@
-"""Fingerprints of agents: which settings and files make another player, that results of the old one must not count for."""
+"""Fingerprints of agents: settings and files that make another player, for which old results do not count."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from unojax.search.agents import monte_carlo
 from unojax.specs import files_of, parse_agent
 
 
-def test_fingerprints_tell_settings_and_files_apart(tmp_path, monkeypatch):
+def test_fingerprints_distinguish_settings_and_files(tmp_path, monkeypatch):
     network, specs = tmp_path / "mine.safetensors", ["linear", "mc", "mc:rollouts=64", "mc:leaf=pretrained", "tree", "value"]
     specs.append(f"value:network={network}")
     network.write_bytes(b"one")
@@ -36,7 +36,7 @@ def test_fingerprints_tell_settings_and_files_apart(tmp_path, monkeypatch):
 
 
 def test_numbers_behind_names_count(monkeypatch):
-    """The weights of `linear`, whether it plays or is followed in rollouts, and those of the types of a family."""
+    """The weights of `linear`, as a player and in rollouts, and those of the types of a family."""
     specs = ["linear", "mc:model=uniform", "mc:policy=uniform,model=minimax", "value:model=minimax", "guard"]
 
     def found() -> list[str]:
@@ -51,8 +51,8 @@ def test_numbers_behind_names_count(monkeypatch):
     assert [one == other for one, other in zip(found(), first, strict=True)] == [True, True, False, False, True]
 
 
-def test_a_program_is_another_one_when_a_file_of_its_command_is(tmp_path):
-    """Wherever in the command the file is named; not when the interpreter is, which is installed."""
+def test_files_of_a_command_count(tmp_path, monkeypatch):
+    """Anywhere in the command. The interpreter, which is installed, does not count, by its name or its path."""
     script, words = tmp_path / "my player.py", tmp_path / "words.txt"
     quoted = shlex.quote(str(script))
     specs = [f"process:python {quoted}", f"process:seconds=2,python {quoted} --words={words}", f"process:{quoted} --fast"]
@@ -68,9 +68,6 @@ def test_a_program_is_another_one_when_a_file_of_its_command_is(tmp_path):
     script.write_text("another")
     assert [fingerprint(spec) == was for spec, was in zip(specs, found, strict=True)] == [False, False, False, True]
 
-
-def test_an_interpreter_is_no_file_of_a_program(tmp_path, monkeypatch):
-    """Whether its name is given or its path."""
     interpreter, script = tmp_path / "bin" / "python9", tmp_path / "my.py"
     interpreter.parent.mkdir()
     interpreter.write_text("#!/bin/sh")
@@ -79,12 +76,12 @@ def test_an_interpreter_is_no_file_of_a_program(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{interpreter.parent}:/usr/bin:/bin")
     for spec in (f"process:python9 {script}", f"process:{interpreter} {script}"):
         assert files_of(spec)[0] == script
-        found = fingerprint(spec)
+        before = fingerprint(spec)
         interpreter.write_text("#!/bin/sh\n# a later version")
-        assert fingerprint(spec) == found
+        assert fingerprint(spec) == before
 
 
-def test_a_file_that_is_a_parameter_of_one_s_own_agent_counts(tmp_path):
+def test_a_file_named_by_a_parameter_of_an_own_agent_counts(tmp_path):
     mine, weights = tmp_path / "mine.py", tmp_path / "weights.txt"
     mine.write_text("def Mine(weights: str = ''):\n    return lambda key, observation, legal_mask: legal_mask.argmax()\n")
     weights.write_text("one")
@@ -94,36 +91,14 @@ def test_a_file_that_is_a_parameter_of_one_s_own_agent_counts(tmp_path):
     assert fingerprint(spec) != found
 
 
-def test_descriptions_tell_values_apart():
-    values: list[Any] = [
-        None,
-        True,
-        1,
-        1.0,
-        "1",
-        (1,),
-        [1],
-        np.float32(1),
-        np.arange(3),
-        np.arange(3) + 1,
-        uniform,
-        Rules,
-        Rules(),
-    ]
-    values += [
-        Rules(hand_size=3),
-        PolicyOpponent(LINEAR, 0.5),
-        PolicyOpponent(LINEAR, 0.25),
-        ParticleFilter(8),
-        ParticleFilter(9),
-    ]
-    values += [Family((PolicyOpponent(LINEAR), PolicyOpponent(uniform)), weights=(0.5, 0.5)), belief_init]
+def test_descriptions_distinguish_values():
+    family = Family((PolicyOpponent(LINEAR), PolicyOpponent(uniform)), weights=(0.5, 0.5))
+    values: list[Any] = [None, True, 1, 1.0, "1", (1,), [1], np.float32(1), np.arange(3), np.arange(3) + 1]
+    values += [uniform, belief_init, Rules, Rules(), Rules(hand_size=3), family]
+    values += [PolicyOpponent(LINEAR, 0.5), PolicyOpponent(LINEAR, 0.25), ParticleFilter(8), ParticleFilter(9)]
     values += [parse_agent(spec) for spec in ("mc", "mc:rollouts=9", "mc:leaf=pretrained", "tree")]
     assert len({describe(value) for value in values}) == len(values)
     assert describe(parse_agent("mc")) == describe(parse_agent("mc"))
-
-
-@pytest.mark.parametrize("value", [lambda: 1, object(), {1: 2}, (1, print), Path("a"), type("Own", (), {})])
-def test_values_of_others_have_none(value):
-    with pytest.raises(TypeError):
-        describe(value)
+    for value in (lambda: 1, object(), {1: 2}, (1, print), Path("a"), type("Own", (), {})):
+        with pytest.raises(TypeError):
+            describe(value)

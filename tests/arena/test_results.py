@@ -1,4 +1,4 @@
-"""Files of results: what is in one is whole."""
+"""Files of results hold complete lines only."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ PAIRS = Pairs(
 )
 
 
-def test_a_batch_that_is_written_in_part_is_taken_back(tmp_path: Path):
-    """As on a disk that becomes full: the file is as before, and goes on when there is room."""
+def test_a_partly_written_batch_is_removed(tmp_path: Path):
+    """As on a disk that becomes full: the file is as before, and accepts batches when there is room."""
     path, agents = tmp_path / "results.jsonl", {"uniform": "1", "linear": "2"}
-    file = ResultsFile(path, seed=1, rules=Rules(), agents=agents)
+    file = ResultsFile(str(path), seed=1, rules=Rules(), agents=agents)
     file.append("uniform", "linear", PAIRS)
     before = path.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -41,4 +41,4 @@ def test_a_batch_that_is_written_in_part_is_taken_back(tmp_path: Path):
     wrong = json.loads(before) | {"winner": [[300, 0]] * len(PAIRS)}
     path.write_text(json.dumps(wrong) + "\n")
     with pytest.raises(ValueError, match="is not a line of arena results"):
-        ResultsFile(path, seed=1, rules=Rules(), agents=agents)
+        ResultsFile(str(path), seed=1, rules=Rules(), agents=agents)
