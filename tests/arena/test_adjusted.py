@@ -65,7 +65,12 @@ class Quitter:
 
 
 def judged(
-    first: Agent | str, second: Agent | str = SCARCEST, *, rules: Rules = RULES["default"], num_pairs: int = 192, rollouts: int = 32
+    first: Agent | str,
+    second: Agent | str = SCARCEST,
+    *,
+    rules: Rules = RULES["default"],
+    num_pairs: int = 192,
+    rollouts: int = 32,
 ) -> Pairs:
     """Play a match; matches against scarcest-color share the programs of the rollouts."""
     return play((first, second), num_pairs, rules=rules, adjust=rollouts, batch_size=384, workers=1)

@@ -1,22 +1,29 @@
-"""Searches where drawing, passing and challenging are choices beside the plays."""
+"""Searches where drawing, passing and challenging are choices besides the plays."""
 
 from __future__ import annotations
 
 import pytest
 
 import unojax
-from tests.helpers import deck_of, slow_but
+from tests.helpers import deck_of
 from unojax.games.choices import choices
 from unojax.games.seen import read_seen
 from unojax.rules import Rules
 
-# All that player 1 does not see is red: the Wild+4 was played beside a red card for sure.
+# All cards that player 1 does not see are red: the Wild+4 was certainly played beside a red card.
 RULES = Rules.official(deck=deck_of("R1 R1 R2 R2 R3 R3 R4 R4 R5 R5 R6 R6 B1 B2 B2 W+4 Y9"), hand_size=2)
-AGENTS = ("mc:rollouts=64,particles=64", "tree:simulations=64,particles=64")
 CONTESTED = "R1,R2/B1,B2,B2/Y9/* W+4:Y 1 4?R 1 W+4:Y *"
+AGENT = "mc:rollouts=64,belief=unseen,policy=uniform"
 
 
-@pytest.mark.parametrize("agent", slow_but([AGENTS[0]], AGENTS))
+@pytest.mark.parametrize(
+    "agent",
+    [
+        AGENT,
+        pytest.param("mc:rollouts=64,particles=64", marks=pytest.mark.slow),
+        pytest.param("tree:simulations=64,particles=64", marks=pytest.mark.slow),
+    ],
+)
 def test_a_challenge_that_must_succeed_is_advised(agent: str):
     advised = unojax.advise(CONTESTED, agent=agent, replicates=4, rules=RULES)
     assert set(advised.wins) == {"draw", "challenge"}
@@ -24,14 +31,9 @@ def test_a_challenge_that_must_succeed_is_advised(agent: str):
     assert advised.wins["challenge"][0] > advised.wins["draw"][0] + 0.1
 
 
-def test_a_forced_draw_is_no_choice():
-    forced = read_seen("B1/3/-/* R9 0 0 0 - *", "", None, Rules.official()).end
-    at_will = read_seen("R1/3/-/* R9 0 0 0 - *", "", None, Rules.official()).end
-    assert not choices(forced).any()
-    assert choices(at_will).nonzero()[0].tolist() == [1, 60]
-
-
-def test_a_list_of_actions_is_followed_where_drawing_is_a_choice():
-    """The other player drew a card that it could have played, and kept it."""
-    advised = unojax.advise("B1,B2/2/-/* R1 1 0 0 - *", history="draw+ pass", agent=AGENTS[0], replicates=4, rules=RULES)
+def test_optional_draws_are_choices_and_forced_draws_are_not():
+    """Also after a history in which the other player drew a playable card and kept it."""
+    for position, expected in (("B1/3/-/* R9 0 0 0 - *", []), ("R1/3/-/* R9 0 0 0 - *", [1, 60])):
+        assert choices(read_seen(position, "", None, Rules.official()).end).nonzero()[0].tolist() == expected
+    advised = unojax.advise("B1,B2/2/-/* R1 1 0 0 - *", history="draw+ pass", agent=AGENT, replicates=4, rules=RULES)
     assert set(advised.wins) == {"B1", "draw"} and advised.game.notation == "draw+ pass"

@@ -1,4 +1,4 @@
-"""Searches and networks as agents in JAX's stricter modes: no implicit promotion, no 32-bit defaults, no key used twice."""
+"""Searches and networks as agents in JAX's strict modes: no implicit promotion, no 32-bit defaults, no key used twice."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SPECS = (
 
 
 def decide(agent: Agent, keys: jax.Array, state: State) -> jax.Array:
-    """An agent's first decision after a step in which nothing happened."""
+    """Make an agent's first decision, after a step in which nothing happened."""
 
     def one(key: jax.Array) -> jax.Array:
         key_init, key_update, key_act = jax.random.split(key, 3)
@@ -48,17 +48,17 @@ def decide(agent: Agent, keys: jax.Array, state: State) -> jax.Array:
 
 @contextmanager
 def strict() -> Iterator[None]:
-    """No implicit promotion of types or ranks, no key used twice."""
+    """Forbid implicit promotion of types or ranks, and the reuse of keys."""
     with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"), jax.debug_key_reuse(True):
         yield
 
 
-@pytest.mark.parametrize("spec", slow_but(SPECS[1:], SPECS))
+@pytest.mark.parametrize("spec", slow_but([SPECS[1], SPECS[3], SPECS[5]], SPECS))
 def test_agents_are_strict(spec: str):
     agent = parse_agent(spec, rules=RULES)
     keys = jax.random.split(jax.random.key(0), 2)
     with strict():
-        # Types and ranks are checked when a program is traced; keys before it runs, which takes no compiling here.
+        # Types and ranks are checked by tracing; keys before a program runs, but here without compiling it.
         traced = jax.jit(partial(decide, agent)).trace(keys, STATE)
         check_key_reuse_jaxpr(traced.jaxpr.jaxpr)
 

@@ -1,4 +1,6 @@
-"""Rollouts against exact values, and what they promise: common random numbers, no dependence on lanes."""
+"""Rollouts: returns by hand, common random numbers, types of the other player, no dependence on lanes."""
+
+from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
@@ -9,25 +11,27 @@ import numpy as np
 import pytest
 
 from tests.helpers import assert_trees_equal
-from tests.value.positions import legal_all, random_states
+from tests.value.positions import RULES, legal_all, random_states
 from unojax import Rules, bits, cards, game, make_state
 from unojax.device.random_bits import key_words
 from unojax.game import State
 from unojax.observation import determinize_packed, observe
-from unojax.policies import LINEAR, POLICIES, greedy, uniform
+from unojax.policies import POLICIES, greedy, uniform
 from unojax.search import monte_carlo
 from unojax.search.rollouts import Arms, Rollouts, Starts, Style, list_arms, play_out
 from unojax.text import parse_action
 
-RULES = Rules()
-UNIFORM = Rollouts((uniform,), RULES, num_samples=8, num_lanes=256)
+NUM, SAMPLES = 48, 256
+SCARCEST = POLICIES["scarcest-color"]
+HALVED = Rollouts((uniform,), RULES, num_samples=SAMPLES, num_lanes=256, discount=0.5)
+"""Uniform play, whose returns reveal the number of steps by their discount."""
 
 
 @partial(jax.jit, static_argnames="how")
 def returns_of(
     states: State, arms: Arms, seed: int, how: Rollouts, first: int = 0, num_steps: int = 0, types: jax.Array | None = None
 ) -> jax.Array:
-    """Rollouts from the true positions, float32[A, R]."""
+    """Play rollouts from the true positions, float32[A, R]."""
     number = len(states.color)
     tables = jax.tree.map(lambda x: jnp.repeat(x, how.num_samples, axis=0), jax.vmap(game.to_table)(states))
     seeds = jax.vmap(key_words)(jax.random.split(jax.random.key(seed), number))
@@ -35,176 +39,161 @@ def returns_of(
     return play_out(Starts(tables, seeds, types, first_sample=first, num_steps=passed), arms, how)[0]
 
 
+jitted_arms = jax.jit(list_arms, static_argnames="most")
+
+
 def arms_of(states: State) -> Arms:
-    return list_arms(legal_all(states)[:, : cards.DRAW])
+    return jax.device_get(jitted_arms(legal_all(states)[:, : cards.DRAW]))
+
+
+def arms_at(positions: np.ndarray, actions: np.ndarray) -> Arms:
+    return Arms(positions.astype(np.int32), actions.astype(np.int32), np.int32(len(positions)))
 
 
 @pytest.fixture(scope="module")
 def positions() -> State:
-    """Decisions with a choice from random games, [48]."""
-    return random_states(0, 48, deciding=True)
+    """Decisions with a choice from random games; the first two are decided: see `test_returns_by_hand`."""
+    won, lost = make_state("R1", "R5", "R7"), make_state("R2 B7", "W", "R7")
+    others = random_states(0, NUM - 2, deciding=True)
+    return jax.tree.map(lambda one, two, many: np.concatenate([np.stack([one, two]), many]), won, lost, others)
 
 
 def test_arms_are_the_legal_plays(positions: State):
     masks = np.asarray(legal_all(positions))[:, : cards.DRAW]
     arms = arms_of(positions)
-    number = int(arms.number)
-    assert number == masks.sum()
-    listed = np.zeros_like(masks)
-    listed[np.asarray(arms.position)[:number], np.asarray(arms.action)[:number]] = True
-    np.testing.assert_array_equal(listed, masks)
+    assert arms.number == masks.sum()
+    listed = np.stack([arms.position, arms.action], axis=1)[: arms.number]
+    np.testing.assert_array_equal(listed, np.argwhere(masks))
     # As many places as the position with the most plays needs are enough.
     most = int(masks.sum(1).max())
-    fewer = list_arms(jnp.asarray(masks), most=most)
-    assert fewer.number == number and len(fewer.position) == most * len(masks) < len(arms.position)
-    for few, all_of_them in ((fewer.position, arms.position), (fewer.action, arms.action)):
-        np.testing.assert_array_equal(few[:number], all_of_them[:number])
+    fewer = jax.device_get(jitted_arms(masks, most=most))
+    assert fewer.number == arms.number and len(fewer.position) == most * NUM < len(arms.position)
+    np.testing.assert_array_equal(np.stack([fewer.position, fewer.action], axis=1)[: arms.number], listed)
 
 
-def test_the_arm_that_gains_are_measured_against_goes_on():
-    """Of four arms the first two are close, the third is far behind, and so is the fourth, by which gains are measured."""
-    arms = Arms(jnp.zeros(4, jnp.int32), jnp.arange(4), jnp.int32(4))
-    returns = jnp.array([0.0, 0.1, -1.0, -1.0])[:, None] + 0.2 * jax.random.normal(jax.random.key(0), (4, 64))
-    played, none = jnp.full(4, 64, jnp.int32), jnp.zeros(4, jnp.int32)
-    assert monte_carlo._alive(arms, returns, played, jnp.array([3]), 4.0).tolist() == [True, True, False, True]
-    assert monte_carlo._alive(arms, jnp.zeros_like(returns), none, jnp.array([3]), 4.0).all()
-    # One alone that can win is chosen.
-    assert not monte_carlo._alive(arms, returns.at[0].add(-1.0), played, jnp.array([3]), 4.0).any()
+def test_arms_far_behind_are_pruned_except_the_base():
+    """Of four arms the first two are close, the third is far behind, and so is the fourth, the base of the gains."""
+    arms = Arms(np.zeros(4, np.int32), np.arange(4), np.int32(4))
+    noise = 0.2 * np.random.default_rng(0).standard_normal((4, 64))
+    returns = (np.array([0.0, 0.1, -1.0, -1.0])[:, None] + noise).astype(np.float32)
+    played, base = np.full(4, 64, np.int32), np.array([3])
+    alive = jax.jit(monte_carlo._alive)
+    assert alive(arms, returns, played, base, 4.0).tolist() == [True, True, False, True]
+    assert alive(arms, np.zeros_like(returns), 0 * played, base, 4.0).all()
+    # The only arm that can win is chosen.
+    returns[0] -= 1
+    assert not alive(arms, returns, played, base, 4.0).any()
 
 
-def test_placed_cards_are_those_of_the_position(positions: State):
+def test_determinizing_the_true_hand_gives_the_position(positions: State):
     @jax.jit
     @jax.vmap
-    def placed(state: State, player: jax.Array) -> State:
+    def determinized(state: State, player: jax.Array) -> State:
         hands = bits.map_words(lambda w: w[None], bits.pack(state.hands[1 - player]))
         table = jax.tree.map(lambda x: x[0], determinize_packed(observe(state, player), hands))
         of_episode = {name: getattr(state, name) for name in ("rewards", "truncated", "step_count", "error", "last_action")}
         return game.from_table(table, state.rules, **of_episode)
 
     for player in (0, 1):
-        assert_trees_equal(placed(positions, jnp.full(48, player)), jax.tree.map(jnp.asarray, positions))
-
-
-def test_a_win_a_loss_and_the_discount(positions: State):
-    # Red 1 wins at once. After red 2 or blue 7 the opponent wins with red 5 or the wild card, whatever is drawn before.
-    won, lost = make_state("R1", "R5", "R7"), make_state("R2 B7", "W", "R7")
-    states = jax.tree.map(lambda many, *two: np.concatenate([np.stack(two), many[2:]]), positions, won, lost)
-    arms = arms_of(states)
-    returns = np.asarray(returns_of(states, arms, 0, replace(UNIFORM, discount=0.5)))
-    np.testing.assert_array_equal(returns[:3], np.array([[1.0], [-0.5], [-0.5]]) * np.ones(8))
-    assert (returns[int(arms.number) :] == 0).all()
+        found = jax.device_get(determinized(positions, np.full(NUM, player)))
+        assert_trees_equal(found, jax.tree.map(np.asarray, positions))
 
 
 @pytest.fixture(scope="module")
 def outcomes(positions: State) -> tuple[np.ndarray, np.ndarray]:
-    """Results and numbers of steps of rollouts from the first arms, read off returns discounted by one half."""
-    returns = np.asarray(returns_of(positions, arms_of(positions), 0, replace(UNIFORM, discount=0.5)), np.float64)[:100]
-    # Games of more than a hundred steps leave float32, and drawn ones tell nothing: they are left out by NaN.
+    """Results, and numbers of steps or NaN, of the rollouts of the first 100 arms."""
+    returns = np.asarray(returns_of(positions, arms_of(positions), 0, HALVED), np.float64)[:100]
+    # Returns of games of more than a hundred steps leave float32, and drawn games reveal no number.
     with np.errstate(divide="ignore"):
         number = 1 - np.log2(np.abs(returns))
     number[~np.isfinite(number) | (number > 100)] = np.nan
-    assert np.isfinite(number).sum() > 200
+    assert np.isfinite(number).sum() > 10_000
     np.testing.assert_array_equal(number, np.round(number))
     return np.sign(returns), number
 
 
-def test_each_step_but_the_last_has_its_penalty(positions: State, outcomes):
+def test_returns_by_hand(positions: State, outcomes):
+    """Contract: reward +1 / -1 / 0, -lambda per step before the end, gamma, truncation at `max_steps`."""
     result, number = outcomes
-    penalty, discount = 0.05, 0.9
-    how = replace(UNIFORM, rules=replace(RULES, step_penalty=penalty), discount=discount)
-    returns = np.asarray(returns_of(positions, arms_of(positions), 0, how))[:100]
-    for found, sign, n in zip(returns.ravel(), result.ravel(), number.ravel(), strict=True):
-        if np.isfinite(n):
-            # Step k of n is discounted k - 1 times.
-            by_hand = sum(-penalty * discount**k for k in range(int(n) - 1)) + sign * discount ** (n - 1)
-            assert found == pytest.approx(by_hand, abs=1e-5)
+    # Red 1 wins at once. After red 2 or blue 7 the opponent wins with the wild card, after a draw or not.
+    np.testing.assert_array_equal(result[:3], np.repeat([[1.0], [-1.0], [-1.0]], SAMPLES, axis=1))
+    np.testing.assert_array_equal(number[:3], np.repeat([[1.0], [2.0], [2.0]], SAMPLES, axis=1))
+    counts, penalty, discount = np.isfinite(number), 0.25, 0.9
+    how = replace(HALVED, rules=replace(RULES, max_steps=20, step_penalty=penalty), discount=discount)
+    for passed in (0, 7):
+        arms = arms_of(positions)
+        returns = np.asarray(returns_of(positions, arms, 0, how, num_steps=passed))
+        assert (returns[arms.number :] == 0).all()
+        # Step k of n is discounted k - 1 times. Each step except the last of an untruncated game has its penalty.
+        left = 20 - passed
+        is_over = number <= left
+        penalized = np.where(is_over, number - 1, left)
+        by_hand = -penalty * (1 - discount**penalized) / (1 - discount) + np.where(is_over, result * discount ** (number - 1), 0)
+        np.testing.assert_allclose(returns[:100][counts], by_hand[counts], atol=1e-5)
+        assert is_over[counts].any() and (~is_over[counts]).any() and (number[counts] == left).any()
 
 
-@pytest.mark.parametrize("passed", [0, 7])
-def test_games_are_truncated_at_max_steps(positions: State, outcomes, passed: int):
-    result, number = outcomes
-    how = replace(UNIFORM, rules=replace(RULES, max_steps=20, step_penalty=0.25))
-    returns = np.asarray(returns_of(positions, arms_of(positions), 0, how, num_steps=passed))[:100]
-    left = 20 - passed
-    # A truncated game has as many steps as are left, all with their penalty, and no winner.
-    by_hand = np.where(number <= left, result - 0.25 * (number - 1), -0.25 * left)
-    counts = np.isfinite(number)
-    np.testing.assert_allclose(returns[counts], by_hand[counts], atol=1e-5)
-    assert (number[counts] <= left).any() and (number[counts] > left).any() and (number[counts] == left).any()
-
-
-def test_returns_count_as_the_player_who_takes_the_first_action(positions: State):
+def test_returns_are_those_of_the_player_of_the_first_action(positions: State):
     mirrored = positions.replace(hands=positions.hands[:, ::-1], current_player=1 - positions.current_player)
-    arms, how = arms_of(positions), replace(UNIFORM, num_samples=256)
-    one, other = (np.asarray(returns_of(p, arms, 3, how)) for p in (positions, mirrored))
-    number = int(arms.number)
-    # The same games with other cards drawn: means over all arms within six standard errors, false alarms below 1e-8.
-    assert abs(one[:number].mean() - other[:number].mean()) < 6 * 2**0.5 / np.sqrt(256 * 48)
-
-
-@pytest.mark.slow
-def test_lanes_and_split_samples_change_nothing(positions: State):
     arms = arms_of(positions)
-    how = replace(UNIFORM, discount=0.5)
-    whole = np.asarray(returns_of(positions, arms, 1, how))
-    part = returns_of(positions, arms, 1, replace(how, num_lanes=1000, num_samples=4), first=4)
-    np.testing.assert_array_equal(whole[:, 4:], part)
-
-
-@pytest.mark.slow
-def test_the_same_arm_twice_has_the_same_rollouts_and_other_arms_are_correlated(positions: State):
-    masks = np.asarray(legal_all(positions))[:, : cards.DRAW]
-    first, last = masks.argmax(1), cards.DRAW - 1 - masks[:, ::-1].argmax(1)
-    number = len(first)
-    index = jnp.tile(jnp.arange(number), 3)
-    arms = Arms(index, jnp.concatenate([first, last, first]).astype(jnp.int32), jnp.int32(3 * number))
-    how = Rollouts((LINEAR,), RULES, num_samples=512, num_lanes=256)
-    returns = np.asarray(returns_of(positions, arms, 2, how)).reshape(3, number, 512)
-    np.testing.assert_array_equal(returns[0], returns[2])
-    # What common random numbers are for: the difference of two plays varies less than that of independent rollouts.
-    paired = (returns[0] - returns[1]).var(1).mean()
-    assert paired < 0.9 * (returns[0].var(1) + returns[1].var(1)).mean()
+    one, other = (np.sign(returns_of(p, arms, 3, HALVED))[: arms.number] for p in (positions, mirrored))
+    # The same games with other cards drawn: means over all arms within six standard errors, false alarms below 1e-8.
+    assert abs(one.mean() - other.mean()) < 6 * 2**0.5 / np.sqrt(SAMPLES * NUM)
 
 
 def test_in_each_sample_the_other_player_is_of_its_type(positions: State):
     """Sample by sample the games are those against the type's policy alone: the same random words decide them."""
-    how = Rollouts((LINEAR, uniform), RULES, num_samples=32, num_lanes=256)
-    kinds = jax.random.randint(jax.random.key(0), (len(positions.color), how.num_samples), 0, 3, jnp.uint32)
+    how = Rollouts((SCARCEST, uniform), RULES, num_samples=32, num_lanes=256)
+    kinds = np.random.default_rng(0).integers(0, 3, (NUM, how.num_samples), np.uint32)
     styles = (Style(1, 0.0), Style(0, 0.0), Style(0, 1.0))
     arms = arms_of(positions)
     typed = np.asarray(returns_of(positions, arms, 3, replace(how, types=styles), types=kinds.reshape(-1)))
     against_uniform = np.asarray(returns_of(positions, arms, 3, how))
-    against_linear = np.asarray(returns_of(positions, arms, 3, replace(how, policies=(LINEAR,))))
+    against_scarcest = np.asarray(returns_of(positions, arms, 3, replace(how, policies=(SCARCEST,))))
     counts = (np.arange(len(arms.position)) < arms.number)[:, None]
-    # One that always trembles makes any legal play.
-    is_linear = counts & (np.asarray(kinds)[arms.position] == 1)
-    np.testing.assert_array_equal(typed, np.where(is_linear, against_linear, against_uniform))
-    assert (against_uniform != against_linear)[counts[:, 0]].mean() > 0.1
+    # A player that always trembles makes any legal play.
+    is_scarcest = counts & (kinds[arms.position] == 1)
+    np.testing.assert_array_equal(typed, np.where(is_scarcest, against_scarcest, against_uniform))
+    assert (against_uniform != against_scarcest)[counts[:, 0]].mean() > 0.1
 
 
-def test_a_type_that_trembles_plays_what_it_can():
+def test_a_trembling_type_plays_if_it_can():
     """Sample by sample its games are those of greedy play, under rules where drawing is a choice."""
     rules = Rules.official(points=False)
-    states = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], make_state("R1 R2 B9", "R3 B1 B2", "R7", rules=rules))
-    arms = Arms(jnp.zeros(3, jnp.int32), jnp.array([parse_action("R1"), parse_action("R2"), cards.DRAW]), jnp.int32(3))
-    how = Rollouts((LINEAR, greedy), rules, num_samples=64, num_lanes=64)
-    typed = replace(how, types=(Style(0, 1.0),))
-    kinds = jnp.zeros(64, jnp.uint32)
-    trembling = np.asarray(returns_of(states, arms, 3, typed, types=kinds))
+    state = make_state("R1 R2 B9", "R3 B1 B2", "R7", rules=rules)
+    states = jax.tree.map(lambda leaf: np.asarray(leaf)[None], state)
+    arms = arms_at(np.zeros(3), np.array([parse_action("R1"), parse_action("R2"), cards.DRAW]))
+    how = Rollouts((SCARCEST, greedy), rules, num_samples=64, num_lanes=64)
+    kinds = np.zeros(64, np.uint32)
+    trembling = returns_of(states, arms, 3, replace(how, types=(Style(0, 1.0),)), types=kinds)
     np.testing.assert_array_equal(trembling, returns_of(states, arms, 3, how))
-    assert (trembling != np.asarray(returns_of(states, arms, 3, replace(how, policies=(LINEAR, uniform))))).any()
+
+
+@pytest.mark.slow
+def test_lanes_and_parts_of_the_samples_change_nothing_and_other_arms_are_correlated(positions: State):
+    arms = arms_of(positions)
+    part = replace(HALVED, num_lanes=1000, num_samples=64)
+    whole = np.asarray(returns_of(positions, arms, 1, HALVED))
+    np.testing.assert_array_equal(whole[:, 64:128], returns_of(positions, arms, 1, part, first=64))
+    # The same arm twice has the same rollouts.
+    masks = np.asarray(legal_all(positions))[:, : cards.DRAW]
+    first, last = masks.argmax(1), cards.DRAW - 1 - masks[:, ::-1].argmax(1)
+    arms = arms_at(np.tile(np.arange(NUM), 3), np.concatenate([first, last, first]))
+    how = Rollouts((SCARCEST,), RULES, num_samples=512, num_lanes=256)
+    returns = np.asarray(returns_of(positions, arms, 2, how)).reshape(3, NUM, 512)
+    np.testing.assert_array_equal(returns[0], returns[2])
+    # By common random numbers the difference of two plays varies less than that of independent rollouts.
+    paired = (returns[0] - returns[1]).var(1).mean()
+    assert paired < 0.9 * (returns[0].var(1) + returns[1].var(1)).mean()
 
 
 @pytest.mark.slow
 @pytest.mark.long
 def test_each_player_follows_its_own_policy(positions: State):
     """Against the same games played with `step`, each player by its policy."""
-    strong = POLICIES["scarcest-color"]
     action = np.asarray(legal_all(positions)).argmax(1).astype(np.int32)
-    number, num_samples = len(action), 256
-    arms = Arms(jnp.arange(number), jnp.asarray(action), jnp.int32(number))
-    how = Rollouts((strong, uniform), RULES, num_samples, num_lanes=256)
-    returns = np.asarray(returns_of(positions, arms, 7, how))
+    arms = arms_at(np.arange(NUM), action)
+    returns = np.asarray(returns_of(positions, arms, 7, Rollouts((SCARCEST, uniform), RULES, SAMPLES, num_lanes=256)))
 
     def play_on(state: State, action: jax.Array, key: jax.Array) -> jax.Array:
         player = state.current_player
@@ -214,14 +203,13 @@ def test_each_player_follows_its_own_policy(positions: State):
             state, key = carry
             key, key_policy, key_draw = jax.random.split(key, 3)
             seen, mask = observe(state, state.current_player), game.legal_mask(state)
-            chosen = jnp.where(state.current_player == player, strong(key_policy, seen, mask), uniform(key_policy, seen, mask))
-            return game.step(state, chosen, key_draw), key
+            chosen = (policy(key_policy, seen, mask) for policy in (SCARCEST, uniform))
+            return game.step(state, jnp.where(state.current_player == player, *chosen), key_draw), key
 
         end, _ = jax.lax.while_loop(lambda c: ~c[0].is_over, one_step, (game.step(state, action, key_first), key))
         return jnp.where(end.winner < 0, 0.0, jnp.where(end.winner == player, 1.0, -1.0))
 
-    keys = jax.random.split(jax.random.key(8), (num_samples // 4, number))
+    keys = jax.random.split(jax.random.key(8), (SAMPLES // 4, NUM))
     others = np.asarray(jax.jit(jax.vmap(jax.vmap(play_on), in_axes=(None, None, 0)))(positions, action, keys))
-    error = np.sqrt((1 / num_samples + 4 / num_samples) / number)
     # Six standard errors of a variance of at most one: false alarms below 1e-8.
-    assert abs(returns.mean() - others.mean()) < 6 * error
+    assert abs(returns.mean() - others.mean()) < 6 * np.sqrt((1 / SAMPLES + 4 / SAMPLES) / NUM)

@@ -1,12 +1,12 @@
-"""What the tree tells apart and what it must not, and which play a node chooses."""
+"""What a tree distinguishes, what it must not, and which play a node chooses."""
+
+from __future__ import annotations
 
 import math
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from unojax import Rules, bits, cards, game, make_state, parse_action, parse_cards, table
 from unojax.game import State
@@ -18,77 +18,81 @@ from unojax.table import Picked
 RULES = Rules()
 
 
-@partial(jax.jit, static_argnames="player")
-def seen(state: State, word: int, position: int, player: int) -> jax.Array:
-    """What a player sees of the next move, with this card or option picked."""
+@jax.jit
+def seen(state: State, word: jax.Array, position: jax.Array, player: jax.Array) -> jax.Array:
+    """Return what a player sees of the next move, with this card or option picked."""
     tables = game.to_table(state)
     node = table.find_node(tables, RULES)
-    move = table.resolve(tables, node, Picked(jnp.uint32(word), jnp.uint32(position)), jnp.uint32(0), RULES)
-    return table.visible_part(move, tables, jnp.uint32(player))
+    move = table.resolve(tables, node, Picked(word.astype(jnp.uint32), position.astype(jnp.uint32)), jnp.uint32(0), RULES)
+    return table.visible_part(move, tables, player.astype(jnp.uint32))
+
+
+def visible(state: State, word: int, position: int, player: int) -> int:
+    return int(seen(state, *np.array([word, position, player], np.uint32)))
 
 
 def drawn(state: State, card: str, player: int, copy: int = 0) -> int:
-    """What a player sees of a card that the player to move draws."""
+    """Return what a player sees of a card that the player to move draws."""
     kind = int(cards.TYPE_OF_SLOT[np.flatnonzero(parse_cards(card))[0]])
     slot = int(np.flatnonzero((cards.TYPE_OF_SLOT == kind) & (cards.COPY_OF_SLOT == copy))[0])
-    return int(seen(state, slot // 27, slot % 27, player))
+    return visible(state, slot // 27, slot % 27, player)
 
 
 def played(state: State, action: str, player: int) -> int:
-    """What a player sees of a play."""
+    """Return what a player sees of a play."""
     color, rank = divmod(parse_action(action), cards.NUM_RANKS)
-    return int(seen(state, color, int(np.log2(int(bits.rank_bit(np.uint32(rank))))), player))
+    return visible(state, color, int(np.log2(int(bits.rank_bit(np.uint32(rank))))), player)
 
 
-def test_own_draws_show_by_type_and_the_opponents_do_not():
+def test_players_see_plays_and_only_their_own_draws():
+    """Contract: no search reads the hidden hand. Own draws show by type, and other draws or choices do not."""
     state = make_state("B1 B2", "G1", "R7")
     assert drawn(state, "Y5", 0) == drawn(state, "Y5", 0, copy=1) != drawn(state, "Y6", 0)
     assert drawn(state, "W", 0) == drawn(state, "W", 0, copy=3) != drawn(state, "W+4", 0)
     assert len({drawn(state, card, 1) for card in ("Y5", "Y6", "W", "W+4")}) == 1
     assert drawn(state, "Y5", 1) != drawn(state, "Y5", 0)
-
-
-def test_a_play_shows_and_whether_there_was_a_choice_does_not():
-    alone, other = make_state("R5 B3", "G1", "R7"), make_state("R5 R8", "G1", "R7")
+    only, choice = make_state("R5 B3", "G1", "R7"), make_state("R5 R8", "G1", "R7")
     for player in (0, 1):
-        assert played(alone, "R5", player) == played(other, "R5", player)
-        assert played(other, "R5", player) != played(other, "R8", player)
-
-
-def test_rank_of_the_first_favourite():
-    options = tuple(jnp.uint32(w) for w in (0b1011, 0b100, 0, 0b11))
-    for chosen, expected in [((0b10, 0, 0, 0), 1), ((0, 0b100, 0, 0b1), 3), ((0, 0, 0, 0b10), 5)]:
-        favourites = tuple(jnp.uint32(w) for w in chosen)
-        assert int(_rank_of_first(favourites, options)) == expected
-        word, position = bits.nth(options, jnp.uint32(expected))
-        assert (chosen[int(word)] >> int(position)) & 1
+        assert played(only, "R5", player) == played(choice, "R5", player) != played(choice, "R8", player)
 
 
 def test_simulations_meet_in_nodes_and_every_visit_is_backed_up():
     """Counts and returns of the store add up to those of the simulations that passed."""
     state = make_state("R1 R2 R3 Y1", "R5 Y5 Y6 B1", "R7")
     num_samples = 400
-    tables = jax.tree.map(lambda x: jnp.repeat(x[None], num_samples, axis=0), game.to_table(state))
-    arms = list_arms(game.legal_mask(state)[None, : cards.DRAW])
     guide = TreeGuide(uniform, RULES, num_nodes=4096, exploration=1.0)
     how = Rollouts((uniform,), RULES, num_samples, num_lanes=64, guide=guide)
-    seeds = (jnp.zeros(1, jnp.uint32), jnp.ones(1, jnp.uint32))
-    returns, store = jax.jit(partial(play_out, how=how))(Starts(tables, seeds), arms, store=new_store(1, 4096))
-    visits = np.asarray(store.visits).reshape(-1, MAX_OPTIONS)
-    totals = np.asarray(store.returns).reshape(-1, MAX_OPTIONS)
-    histories = np.asarray(store.histories)
-    assert set(np.unique(returns[: int(arms.number)]).tolist()) <= {-1.0, 0.0, 1.0}
-    assert (np.abs(totals) <= visits).all() and (visits[histories == 0] == 0).all()
-    # Every node has been visited, many more than once, and half of the slots are not shut out.
-    assert (visits[histories != 0].sum(1) >= 1).all() and visits.sum(1).max() >= 20
-    assert len(set((np.flatnonzero(histories) % 2).tolist())) == 2
-    # Whoever comes twice to a node with a choice tries more than one play there.
+
+    @jax.jit
+    def simulate(state: State):
+        tables = jax.tree.map(lambda x: jnp.repeat(x[None], num_samples, axis=0), game.to_table(state))
+        arms = list_arms(game.legal_mask(state)[None, : cards.DRAW])
+        seeds = (jnp.zeros(1, jnp.uint32), jnp.ones(1, jnp.uint32))
+        return *play_out(Starts(tables, seeds), arms, how, store=new_store(1, 4096)), arms.number
+
+    returns, store, number = jax.device_get(simulate(state))
+    visits, totals = (numbers.reshape(-1, MAX_OPTIONS) for numbers in (store.visits, store.returns))
+    assert set(np.unique(returns[:number]).tolist()) <= {-1.0, 0.0, 1.0}
+    assert (np.abs(totals) <= visits).all() and (visits[store.histories == 0] == 0).all()
+    # Every node has been visited, some of them often, and both halves of the slots are used.
+    assert (visits[store.histories != 0].sum(1) >= 1).all() and visits.sum(1).max() >= 20
+    assert len(set((np.flatnonzero(store.histories) % 2).tolist())) == 2
+    # At a node that is visited often more than one play is tried.
     busy = visits.sum(1) >= 10
     assert busy.any() and ((visits[busy] > 0).sum(1) > 1).all()
 
 
+def test_rank_of_the_first_favourite():
+    options = tuple(np.uint32(w) for w in (0b1011, 0b100, 0, 0b11))
+    rank, nth = jax.jit(_rank_of_first), jax.jit(bits.nth)
+    for chosen, expected in [((0b10, 0, 0, 0), 1), ((0, 0b100, 0, 0b1), 3), ((0, 0, 0, 0b10), 5)]:
+        assert int(rank(tuple(np.uint32(w) for w in chosen), options)) == expected
+        word, position = nth(options, np.uint32(expected))
+        assert (chosen[int(word)] >> int(position)) & 1
+
+
 def select_by_hand(selection: str, c: float, visits: list[float], returns: list[float], favourite: int) -> int:
-    """The option that a node takes, in plain Python."""
+    """Choose the option of a node in plain Python."""
     n, options = sum(visits), range(len(visits))
     if selection == "ucb1":
         untried = [a for a in options if visits[a] == 0]
@@ -100,9 +104,8 @@ def select_by_hand(selection: str, c: float, visits: list[float], returns: list[
     return max(options, key=lambda a: means[a] + c * prior[a] * math.sqrt(1 + n) / (1 + visits[a]))
 
 
-@pytest.mark.parametrize("selection", ["puct", "ucb1"])
-def test_a_node_chooses_as_by_hand(selection: str):
-    """500 nodes: some never visited, some with plays that were not tried, some where all were."""
+def test_a_node_chooses_as_by_hand():
+    """500 nodes: some never visited, some with untried plays, some with all plays tried."""
     rng = np.random.default_rng(7)
     visits, returns = np.zeros((2, 500, MAX_OPTIONS), np.float32)
     number, favourite = rng.integers(2, MAX_OPTIONS + 1, 500), np.zeros(500, np.uint32)
@@ -110,8 +113,9 @@ def test_a_node_chooses_as_by_hand(selection: str):
         visits[i, :n] = rng.integers(0, (1, 3, 40)[i % 3], n) + (i % 4 == 0)
         returns[i, :n] = np.round(visits[i, :n] * rng.uniform(-1, 1, n), 3)
         favourite[i] = rng.integers(n)
-    guide = TreeGuide(uniform, RULES, 16, 0.7, selection)
-    chosen = guide._select(jnp.asarray(visits), jnp.asarray(returns), jnp.asarray(number, jnp.uint32), jnp.asarray(favourite))
-    for i, n in enumerate(number):
-        expected = select_by_hand(selection, 0.7, visits[i, :n].tolist(), returns[i, :n].tolist(), int(favourite[i]))
-        assert int(chosen[i]) == expected, (i, visits[i, :n], returns[i, :n], favourite[i])
+    for selection in ("puct", "ucb1"):
+        guide = TreeGuide(uniform, RULES, 16, 0.7, selection)
+        chosen = np.asarray(jax.jit(guide._select)(visits, returns, number.astype(np.uint32), favourite))
+        for i, n in enumerate(number):
+            expected = select_by_hand(selection, 0.7, visits[i, :n].tolist(), returns[i, :n].tolist(), int(favourite[i]))
+            assert int(chosen[i]) == expected, (selection, i, visits[i, :n], returns[i, :n], favourite[i])

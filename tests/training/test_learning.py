@@ -1,6 +1,6 @@
-"""`training.value.learning`: returns, targets, losses and gradients against numbers by hand, plain Python and a dense loss.
+"""`training.value.learning`: returns, targets, losses and gradients by hand, in plain Python, and against a dense loss.
 
-All games have one shape, and few states go through the network at a time, so that one small program serves most of the tests.
+All games have one shape and few states go through the network at a time, so that one small program serves most of the tests.
 """
 
 from __future__ import annotations
@@ -42,41 +42,32 @@ def chunk() -> Iterator[None]:
         yield
 
 
-# A game that ends with -1, and what its transitions lead to: 0.2, 0.4, -0.6, the end.
+# Rewards, discounts and the values of the states after the transitions. A game that ends with -1:
 ENDS = ([0, 0, 0, -1], [1, 1, 1, 0], [0.2, 0.4, -0.6, 0.9])
-# A game that goes on after the last transition, with a reward of 1 and a discount of 1/2.
-GOES_ON = ([0, 1, 0], [0.5, 0.5, 0.5], [0.4, -0.8, 0.6])
+# A game that continues after the last transition, with a reward of 1 and a discount of 1/2.
+CONTINUES = ([0, 1, 0], [0.5, 0.5, 0.5], [0.4, -0.8, 0.6])
+BY_HAND = [
+    # TD(0): reward + discount * value.
+    (ENDS, 0.0, [0.2, 0.4, -0.6, -1.0]),
+    (CONTINUES, 0.0, [0.5 * 0.4, 1 + 0.5 * -0.8, 0.5 * 0.6]),
+    # Monte Carlo: the outcome; or the rewards, discounted, and the last value of a game that continues.
+    (ENDS, 1.0, [-1.0, -1.0, -1.0, -1.0]),
+    (CONTINUES, 1.0, [0.5 * 1 + 0.125 * 0.6, 1 + 0.25 * 0.6, 0.5 * 0.6]),
+    # From the last one backwards: -1; (-0.6 - 1) / 2; (0.4 - 0.8) / 2; (0.2 - 0.2) / 2.
+    (ENDS, 0.5, [0.0, -0.2, -0.8, -1.0]),
+    # 0.5 * 0.6; 1 + 0.5 * (-0.8 + 0.3) / 2; 0.5 * (0.4 + 0.875) / 2.
+    (CONTINUES, 0.5, [0.31875, 0.875, 0.3]),
+    # With a quarter: -1; 0.75 * -0.6 - 0.25 = -0.7; 0.75 * 0.4 - 0.175 = 0.125; 0.75 * 0.2 + 0.03125.
+    (ENDS, 0.25, [0.18125, 0.125, -0.7, -1.0]),
+]
 
 
-@pytest.mark.parametrize(
-    ("transitions", "trace", "returns"),
-    [
-        # TD(0): reward + discount * value.
-        (ENDS, 0.0, [0.2, 0.4, -0.6, -1.0]),
-        (GOES_ON, 0.0, [0.5 * 0.4, 1 + 0.5 * -0.8, 0.5 * 0.6]),
-        # Monte Carlo: the outcome; or the rewards, discounted, and the last value where the game goes on.
-        (ENDS, 1.0, [-1.0, -1.0, -1.0, -1.0]),
-        (GOES_ON, 1.0, [0.5 * 1 + 0.125 * 0.6, 1 + 0.25 * 0.6, 0.5 * 0.6]),
-        # From the last one backwards: -1; (-0.6 - 1) / 2; (0.4 - 0.8) / 2; (0.2 - 0.2) / 2.
-        (ENDS, 0.5, [0.0, -0.2, -0.8, -1.0]),
-        # 0.5 * 0.6; 1 + 0.5 * (-0.8 + 0.3) / 2; 0.5 * (0.4 + 0.875) / 2.
-        (GOES_ON, 0.5, [0.31875, 0.875, 0.3]),
-        # With a quarter: -1; 0.75 * -0.6 - 0.25 = -0.7; 0.75 * 0.4 - 0.175 = 0.125; 0.75 * 0.2 + 0.03125.
-        (ENDS, 0.25, [0.18125, 0.125, -0.7, -1.0]),
-    ],
-)
-def test_lambda_returns_by_hand(transitions, trace: float, returns: list[float]):
-    rewards, discounts, values = (jnp.asarray(column, jnp.float32)[:, None] for column in transitions)
-    np.testing.assert_allclose(lambda_returns(rewards, discounts, values, trace)[:, 0], returns, atol=1e-6)
-
-
-def test_lambda_returns_of_many_games_at_once():
-    one = jnp.asarray([[0, 1], [0, 0], [0, 0]], jnp.float32), jnp.asarray([[1, 0], [1, 1], [0.5, 0]], jnp.float32)
-    values = jnp.asarray([[0.1, 0.5], [0.3, 0.5], [0.7, 0.5]], jnp.float32)
-    both = lambda_returns(*one, values, 0.3)
-    for column in range(2):
-        alone = lambda_returns(*(x[:, column] for x in (*one, values)), 0.3)
-        np.testing.assert_allclose(both[:, column], alone, atol=1e-7)
+def test_lambda_returns_by_hand():
+    """Contract: TD(lambda) or Monte Carlo returns. Another game beside it changes nothing."""
+    returns_of, rng = jax.jit(lambda_returns), np.random.default_rng(0)
+    for transitions, trace, returns in BY_HAND:
+        columns = (np.stack([column, rng.random(len(column))], axis=1).astype(np.float32) for column in transitions)
+        np.testing.assert_allclose(returns_of(*columns, trace)[:, 0], returns, atol=1e-6, err_msg=str(trace))
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +77,7 @@ def states() -> State:
 
 @pytest.fixture(scope="module")
 def games(states: State) -> Episodes:
-    """Four made-up games, of positions that have nothing to do with each other: what is learned depends on each alone."""
+    """Four games of unrelated positions: what is learned depends on each alone."""
     legal = np.asarray(legal_all(states))
     rng = np.random.default_rng(0)
     action = np.array([rng.choice(np.flatnonzero(row)) for row in legal])
@@ -95,13 +86,13 @@ def games(states: State) -> Episodes:
     is_choice[[1, 6]] = False
     search = np.where(legal[:, : cards.DRAW], rng.uniform(-1, 1, (STEPS * GAMES, cards.DRAW)), np.nan)
     search[~is_choice] = np.nan
-    # Not more than take part in the loss.
+    # At most the number that takes part in the loss.
     for row in search:
         row[np.flatnonzero(~np.isnan(row))[8:]] = np.nan
-    outlook = jax.tree.map(lambda leaf: leaf.astype(jnp.float16), outlooks(both_sides(states)))
+    outlook = jax.tree.map(lambda leaf: np.asarray(leaf, np.float16), outlooks(both_sides(states)))
 
     def by_step(leaf):
-        return jnp.asarray(leaf).reshape(STEPS, GAMES, *leaf.shape[1:])
+        return np.asarray(leaf).reshape(STEPS, GAMES, *leaf.shape[1:])
 
     return Episodes(
         table=jax.tree.map(by_step, jax.jit(jax.vmap(game.to_table))(states)),
@@ -109,18 +100,18 @@ def games(states: State) -> Episodes:
         action=by_step(action.astype(np.int8)),
         is_choice=by_step(is_choice),
         search=by_step(search.astype(np.float16)),
-        num_steps=jnp.asarray(NUM_STEPS),
-        outcome=jnp.asarray(OUTCOME),
-        is_over=jnp.asarray(IS_OVER),
-        learns=jnp.asarray(LEARNS),
-        number=jnp.arange(GAMES),
+        num_steps=np.array(NUM_STEPS),
+        outcome=np.array(OUTCOME, np.float32),
+        is_over=np.array(IS_OVER),
+        learns=np.array(LEARNS),
+        number=np.arange(GAMES),
     )
 
 
 def both_sides(states: State) -> Observation:
-    """What both players see, [2 N]: player 0 and player 1 of each position in turn."""
+    """Observe as player 0 and player 1 of each position in turn, [2 N]."""
     twice = jax.tree.map(lambda leaf: np.repeat(leaf, 2, axis=0), states)
-    return observe_all(twice, jnp.arange(2 * len(states.color)) % 2)
+    return observe_all(twice, np.arange(2 * len(states.color)) % 2)
 
 
 @jax.jit
@@ -147,10 +138,10 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def inputs(games: Episodes, states: State) -> Features:
-    """What the network sees of each of the 32 information states, by the way of observations."""
+    """The network's input at each of the 32 information states, from observations."""
     seen = both_sides(states)
     theirs = np.asarray(states.hands)[:, ::-1].reshape(-1, 108)
-    believed = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[3:]).astype(jnp.float32), games.outlook)
+    believed = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[3:]).astype(np.float32), games.outlook)
     is_shown = np.tile(SHOWN.reshape(-1), STEPS)
 
     @jax.jit
@@ -165,26 +156,24 @@ def inputs(games: Episodes, states: State) -> Features:
 jitted_targets = jax.jit(targets_of)
 
 
-@pytest.mark.parametrize(("trace", "discount"), [(0.0, 1.0), (0.5, 1.0), (1.0, 1.0), (0.5, 0.8), (1.0, 0.8)])
-def test_targets(games: Episodes, inputs: Features, trace: float, discount: float):
+def test_targets_by_hand(games: Episodes, inputs: Features):
     network = random_network()
-    network = replace(network, config=replace(network.config, discount=discount))
-    values = np.asarray(says(network, inputs).value)
-    made = np.asarray(jitted_targets(games, SHOWN, network, trace))
-    assert made.shape == (STEPS, GAMES, 2)
-    for row in ROWS:
-        last = NUM_STEPS[row.game] - 1
-        at_step = [values[(step * GAMES + row.game) * 2 + row.player] for step in range(last + 1)]
-        # A game cut off is worth what its last state is worth.
-        target = OUTCOME[row.game] * (1, -1)[row.player] if IS_OVER[row.game] else at_step[last]
-        for step in range(last - 1, row.step - 1, -1):
-            target = discount * ((1 - trace) * at_step[step + 1] + trace * target)
-        assert made[row.step, row.game, row.player] == pytest.approx(target, abs=2e-6), (row.step, row.game, row.player)
-
-
-def test_targets_of_finished_games_ask_no_network_for_monte_carlo(games: Episodes):
-    """A network that has gone wrong shows nowhere in the outcomes."""
-    broken = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), random_network())
+    for discount, traces in ((1.0, (0.0, 0.5, 1.0)), (0.8, (0.5, 1.0))):
+        network = replace(network, config=replace(network.config, discount=discount))
+        values = np.asarray(says(network, inputs).value)
+        for trace in traces:
+            made = np.asarray(jitted_targets(games, SHOWN, network, trace))
+            assert made.shape == (STEPS, GAMES, 2)
+            for row in ROWS:
+                last = NUM_STEPS[row.game] - 1
+                at_step = [values[(step * GAMES + row.game) * 2 + row.player] for step in range(last + 1)]
+                # A truncated game has the value of its last state.
+                target = OUTCOME[row.game] * (1, -1)[row.player] if IS_OVER[row.game] else at_step[last]
+                for step in range(last - 1, row.step - 1, -1):
+                    target = discount * ((1 - trace) * at_step[step + 1] + trace * target)
+                assert made[row.step, row.game, row.player] == pytest.approx(target, abs=2e-6), (discount, trace, vars(row))
+    # Monte Carlo targets of finished games need no network: a broken one changes none of them.
+    broken = jax.tree.map(lambda leaf: np.full_like(leaf, np.nan), network)
     made = np.asarray(jitted_targets(games, SHOWN, broken, 1.0))
     for row in ROWS:
         assert np.isnan(made[row.step, row.game, row.player]) == (not IS_OVER[row.game])
@@ -199,19 +188,25 @@ def learn_from(key: jax.Array, network: Network, games: Episodes, shown: jax.Arr
     return loss_and_gradient(key, network, games, shown, targets, LOSS)
 
 
+def zeros() -> Network:
+    return jax.tree.map(np.zeros_like, random_network())
+
+
 def learn(network: Network, games: Episodes, key: jax.Array = KEY, shown: np.ndarray = SHOWN, targets: np.ndarray = TARGETS):
-    # NumPy: numbers that came about as Python's would be compiled for anew.
+    # NumPy, because weakly typed numbers would compile another program.
     return jax.device_get(learn_from(key, *jax.tree.map(np.asarray, (network, games, shown, targets))))
 
 
 def test_losses_by_hand(games: Episodes, states: State):
-    """A network that says the same of everything: P(win) 3/4, rank 5 twice as likely as others, every slot with 3/4."""
-    network = jax.tree.map(jnp.zeros_like, random_network())
-    log3 = math.log(3)
-    network.params["win"]["bias"] = jnp.full(1, log3)
-    outputs = network.params["policy"]["out"]["bias"]
-    network.params["policy"]["out"]["bias"] = jnp.zeros_like(outputs).at[5].set(math.log(2))
-    network.params["slots"]["bias"], network.params["wild_slots"]["bias"] = jnp.full(25, log3), jnp.full(8, log3)
+    """A network of equal outputs: P(win) 3/4, rank 5 twice as likely as others, every slot with 3/4.
+
+    Its values are equal, so the advantage loss is the squared distances of the estimates from their mean.
+    """
+    network = zeros()
+    log3 = np.float32(math.log(3))
+    network.params["win"]["bias"][:] = log3
+    network.params["policy"]["out"]["bias"][5] = math.log(2)
+    network.params["slots"]["bias"][:] = network.params["wild_slots"]["bias"][:] = log3
     sums = learn(network, games)[0]
 
     rest, quarter = -math.log(3 / 4), -math.log(1 / 4)
@@ -237,10 +232,13 @@ def test_losses_by_hand(games: Episodes, states: State):
     assert (sums.states, sums.choices, sums.hidden) == (len(ROWS), choices, hidden)
     found = [float(x) for x in (sums.win, sums.hidden_win, sums.policy, sums.belief)]
     np.testing.assert_allclose(found, [win, hidden_win, policy, belief], rtol=1e-5)
+    compared = decisions(games, states)
+    assert sums.decisions == len(compared) >= 3
+    assert float(sums.advantage) == pytest.approx(sum(((q - q.mean()) ** 2).sum() for _, _, q in compared), rel=1e-5)
 
 
 def decisions(games: Episodes, states: State) -> list[tuple[int, np.ndarray, np.ndarray]]:
-    """Number, plays and estimates of the decisions that are compared: searched, and by a player who learns without a look."""
+    """List number, plays and estimates of the decisions that are compared: searched, by a player who learns with a hidden hand."""
     found = []
     search = np.asarray(games.search, np.float32).reshape(-1, cards.DRAW)
     for step, number in np.ndindex(STEPS, GAMES):
@@ -251,32 +249,21 @@ def decisions(games: Episodes, states: State) -> list[tuple[int, np.ndarray, np.
     return found
 
 
-def test_the_advantage_loss_by_hand(games: Episodes, states: State):
-    """Values that are all alike: what is left are the squared distances of the estimates from their mean."""
-    network = jax.tree.map(jnp.zeros_like, random_network())
-    sums = learn(network, games)[0]
-    found = decisions(games, states)
-    assert len(found) >= 3
-    assert sums.decisions == len(found)
-    assert float(sums.advantage) == pytest.approx(sum(((q - q.mean()) ** 2).sum() for _, _, q in found), rel=1e-5)
-
-
-@pytest.mark.parametrize("is_searched", [False, True])
-def test_no_search_and_no_weight_learn_no_differences(games: Episodes, monkeypatch: pytest.MonkeyPatch, is_searched: bool):
+def test_without_a_search_or_its_weight_no_differences_are_learned(games: Episodes, monkeypatch: pytest.MonkeyPatch):
     network = random_network()
     of_states = Sums(*range(len(Sums._fields))), network.params
     monkeypatch.setattr(learning, "_learn_states", lambda *_: of_states)
     monkeypatch.setattr(learning, "_learn_decisions", None)
-    made, loss = (games, Loss(advantage_weight=0.0)) if is_searched else (games._replace(search=None), LOSS)
-    sums, gradient, of_decisions = loss_and_gradient(KEY, network, made, SHOWN, TARGETS, loss)
-    assert (sums, gradient) == of_states
-    assert jax.tree.structure(of_decisions) == jax.tree.structure(gradient)
-    assert not any(np.asarray(leaf).any() for leaf in jax.tree.leaves(of_decisions))
+    for made, loss in ((games, Loss(advantage_weight=0.0)), (games._replace(search=None), LOSS)):
+        sums, gradient, of_decisions = loss_and_gradient(KEY, network, made, SHOWN, TARGETS, loss)
+        assert (sums, gradient) == of_states
+        assert jax.tree.structure(of_decisions) == jax.tree.structure(gradient)
+        assert not any(np.asarray(leaf).any() for leaf in jax.tree.leaves(of_decisions))
 
 
 @pytest.fixture(scope="module")
 def dense(games: Episodes, states: State, inputs: Features):
-    """Sums and gradients of the losses over all states and decisions in one piece, without chunks, and by `jax.grad`."""
+    """Sums and gradients of the losses over all states and decisions together, by `jax.grad`."""
     index = np.array([row.index for row in ROWS])
     made = jax.tree.map(lambda leaf: leaf[index], inputs)
     target = TARGETS.reshape(-1)[index]
@@ -293,7 +280,7 @@ def dense(games: Episodes, states: State, inputs: Features):
     where = np.array([row[0] for row in found])[of_play]
     mover = np.asarray(states.current_player)[where]
     seen = jax.tree.map(lambda leaf: leaf[where * 2 + mover], both_sides(states))
-    believed = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[3:])[where * 2 + mover].astype(jnp.float32), games.outlook)
+    believed = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[3:])[where * 2 + mover].astype(np.float32), games.outlook)
     mean = np.eye(len(found))[of_play] / np.bincount(of_play)
     same = np.eye(len(found))[of_play]
 
@@ -321,31 +308,25 @@ def dense(games: Episodes, states: State, inputs: Features):
     return jax.device_get(both(random_network()))
 
 
-def check_gradients(learned, dense) -> None:
-    sums, of_states, of_decisions = learned
-    ((_, truth), gradient), ((_, advantage), gradient_of_decisions) = dense
-    np.testing.assert_allclose([sums.win, sums.policy, sums.belief, sums.advantage], [*truth, advantage], rtol=2e-5)
-    for found, wanted in ((of_states, gradient.params), (of_decisions, gradient_of_decisions.params)):
-        largest = max(np.abs(leaf).max() for leaf in jax.tree.leaves(wanted))
-        assert largest > 0.01
-        jax.tree.map(lambda a, b, size=largest: np.testing.assert_allclose(a, b, atol=1e-5 * size), found, wanted)
-
-
 @pytest.mark.slow
-def test_gradients_are_those_of_a_dense_loss(games: Episodes, dense):
+def test_gradients_are_those_of_a_dense_loss(games: Episodes, dense, monkeypatch: pytest.MonkeyPatch):
+    """In chunks, the last one partly filled, and in one chunk."""
     assert len(ROWS) > CHUNK
-    check_gradients(learn(random_network(), games), dense)
-
-
-@pytest.mark.slow
-def test_the_size_of_chunks_changes_nothing(games: Episodes, dense, monkeypatch: pytest.MonkeyPatch):
+    learned = [learn(random_network(), games)]
     monkeypatch.setitem(learning._CHUNK, "cpu", 1024)
     whole = jax.jit(lambda *args: loss_and_gradient(*args, LOSS))
-    check_gradients(jax.device_get(whole(KEY, random_network(), games, SHOWN, TARGETS)), dense)
+    learned.append(jax.device_get(whole(KEY, random_network(), games, SHOWN, TARGETS)))
+    ((_, truth), gradient), ((_, advantage), gradient_of_decisions) = dense
+    for sums, of_states, of_decisions in learned:
+        np.testing.assert_allclose([sums.win, sums.policy, sums.belief, sums.advantage], [*truth, advantage], rtol=2e-5)
+        for found, wanted in ((of_states, gradient.params), (of_decisions, gradient_of_decisions.params)):
+            largest = max(np.abs(leaf).max() for leaf in jax.tree.leaves(wanted))
+            assert largest > 0.01
+            jax.tree.map(lambda a, b, size=largest: np.testing.assert_allclose(a, b, atol=1e-5 * size), found, wanted)
 
 
 def with_plays(games: Episodes, num_plays: int, num_steps: list[int]) -> Episodes:
-    """So many plays at every decision, all of them searched; the first one has returned 1 and the others 0."""
+    """Let every decision have this many plays, all of them searched; the first one has returned 1 and the others 0."""
     search = np.full((STEPS, GAMES, cards.DRAW), np.nan, np.float16)
     search[..., :num_plays] = np.arange(num_plays) == 0
     return games._replace(search=search, num_steps=np.array(num_steps))
@@ -355,17 +336,16 @@ def test_of_many_plays_eight_take_part(games: Episodes, states: State):
     """Ten plays, one estimate of 1 among zeros: if it is drawn, (1 - 1/8)^2 + 7 (1/8)^2 = 7/8, else 0."""
     assert states.hands[0].sum(-1).min() > 1, "no play wins at once"
     made = with_plays(games, 10, [1, 0, 0, 0])
-    network = jax.tree.map(jnp.zeros_like, random_network())
-    drawn = [learn(network, made, key, np.zeros_like(SHOWN))[0] for key in jax.random.split(jax.random.key(0), 80)]
+    drawn = [learn(zeros(), made, key, np.zeros_like(SHOWN))[0] for key in jax.random.split(jax.random.key(0), 80)]
     advantage = np.array([sums.advantage for sums in drawn])
     is_drawn = np.isclose(advantage, 0.875)
     assert (is_drawn | (advantage == 0)).all() and all(sums.decisions == 1 for sums in drawn)
-    # It is with probability 8/10; neither never nor always in 80 draws, but for a probability of 2e-8.
+    # Its probability is 8/10: that it is drawn never or always in 80 draws has a probability of 2e-8.
     assert 0 < is_drawn.sum() < 80
 
 
 def test_parts_of_the_games_add_up_to_the_whole(games: Episodes):
-    """As they must, to be divided among devices: the draw of plays depends on the game and not on its place among others."""
+    """So that devices can share them: the draw of plays depends on the game, and not on its place among others."""
     network = random_network()
     whole = learn(network, with_plays(games, 12, NUM_STEPS))
     assert whole[0].decisions > 4

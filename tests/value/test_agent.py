@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import seated
+from tests.helpers import refusals, seated
 from tests.value.positions import SMALL, legal_all, observe_all, random_network, random_states, values_of
 from unojax import cards, game
 from unojax.arena.fingerprint import describe
@@ -22,163 +22,17 @@ from unojax.game import State
 from unojax.observation import observe
 from unojax.rules import Rules
 from unojax.specs import parse_agent, settings_of
-from unojax.value import NetworkConfig, features, outlook_of_hands, outlook_of_unseen, save_network
+from unojax.value import features, outlook_of_hands, outlook_of_unseen, save_network
 from unojax.value.agent import ValueAgent, policy, value
 from unojax.view import view_of
 
 NUM = 32
-NETWORK = random_network()
+NETWORK = random_network(config=replace(SMALL, types=True))
 agent_of = partial(value, network="random", loaded=NETWORK)
 UNSEEN = agent_of(belief="unseen")
 PARTICLES = agent_of(particles=8)
 POLICY = agent_of(belief="unseen", head="policy")
-
-
-@pytest.mark.parametrize(
-    ("spec", "belief", "particles", "head"),
-    [
-        ("value", "particles", 128, "value"),
-        ("value:belief=unseen", "unseen", 128, "value"),
-        ("value:particles=16", "particles", 16, "value"),
-        ("value:particles=1e3", "particles", 1000, "value"),
-    ],
-)
-def test_specs(spec: str, belief: str, particles: int, head: str):
-    agent = parse_agent(spec)
-    assert isinstance(agent, ValueAgent) and agent.head == head
-    if belief == "particles":
-        assert isinstance(agent.updater, ParticleFilter) and agent.updater.num_particles == particles
-    else:
-        assert agent.updater == UniformFilter(particles)
-    assert parse_agent(agent.name) == agent
-    settings = {
-        "network": "pretrained",
-        "belief": belief,
-        "model": "family",
-        "particles": particles,
-        "head": head,
-        "discount": None,
-    }
-    assert settings_of(agent.name) == settings
-
-
-def test_both_take_types_of_opponents():
-    for made in (value, policy):
-        agent = made(network="random", loaded=NETWORK, belief="particles", particles=8, model="uniform|linear")
-        assert isinstance(agent.updater, ParticleFilter)
-        assert agent.updater.opponent == parse_opponent("uniform|linear")
-        assert agent.name.endswith("model=uniform|linear,particles=8")
-
-
-def test_it_plays_by_the_type_that_it_takes_the_opponent_for(states: State):
-    """Nothing but P(type) differs: the hands do not."""
-    network = random_network(config=NetworkConfig(width=8, types=True))
-    seen, legal = seen_and_legal(states)
-    agent = value(network="telling", loaded=network, particles=8)
-    memory = jax.vmap(agent.init)(jax.random.split(jax.random.key(0), NUM), seen)
-    types = np.eye(6, dtype=np.float32)[:2] * 20
-
-    def scores(log_types):
-        told = replace(memory, log_types=jnp.broadcast_to(log_types, memory.log_types.shape))
-        return jax.vmap(agent.scores, (None, 0, 0, 0))(jax.random.key(0), told, seen, legal[:, : cards.DRAW])
-
-    first, second = (np.asarray(jax.jit(scores)(jax.nn.log_softmax(each))) for each in types)
-    is_scored = np.isfinite(first)
-    np.testing.assert_array_equal(is_scored, np.isfinite(second))
-    assert (np.abs(first[is_scored] - second[is_scored]) > 1e-3).any()
-
-
-def test_the_shortest_spec():
-    assert parse_agent("value:belief=particles,particles=128,network=pretrained").name == "value"
-    assert parse_agent("value:particles=128,belief=unseen").name == "value:belief=unseen"
-    assert PARTICLES.name == "value:network=random,particles=8"
-
-
-def test_rules_go_along(states):
-    rules = Rules(hand_size=5)
-    agent = parse_agent("value:belief=unseen", rules=rules)
-    assert isinstance(agent, ValueAgent) and agent.rules == rules
-    with pytest.raises(ValueError, match="rules differ"):
-        jax.eval_shape(agent.act, jax.random.key(0), (), *jax.tree.map(lambda leaf: leaf[0], seen_and_legal(states)))
-
-
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("value:belief=exact", "belief must be one of particles, ages, unseen"),
-        ("value:particles=0", "particles must be at least 1, got 0"),
-        ("value:particles=half", "particles must be a whole number"),
-        ("value:head=both", "head must be one of value, policy"),
-        ("value:loaded=3", "unknown key 'loaded'"),
-        ("value:network=/no/such/file", "no such file"),
-        ("value:depth=2", "unknown key 'depth'"),
-    ],
-)
-def test_a_spec_that_says_nothing_sensible_is_a_value_error(spec: str, message: str):
-    with pytest.raises(ValueError, match=message):
-        parse_agent(spec)
-
-
-def test_constructed_with_something_wrong():
-    with pytest.raises(ValueError, match="belief must be one of particles, ages, unseen, got 'exact'"):
-        agent_of(belief="exact")  # type: ignore[arg-type]  # a wrong type is what is tested
-    with pytest.raises(ValueError, match="head must be value or policy"):
-        agent_of(head="both")  # type: ignore[arg-type]  # a wrong type is what is tested
-    headless = random_network(config=type(SMALL)(width=4))
-    with pytest.raises(ValueError, match="has no policy head; use head=value"):
-        value(network="headless", loaded=headless, head="policy")
-
-
-def test_a_network_from_a_file(tmp_path: Path):
-    save_network(tmp_path / "mine.safetensors", random_network())
-    agent = parse_agent(f"value:network={tmp_path / 'mine.safetensors'},belief=unseen,head=policy")
-    assert isinstance(agent, ValueAgent) and agent.network.config == SMALL and agent.head == "policy"
-
-
-def test_a_network_that_is_overwritten_makes_another_agent(tmp_path: Path):
-    """As a static argument, too, where what was compiled is found again by equality."""
-    file = tmp_path / "last.safetensors"
-    networks = [NETWORK, jax.tree.map(lambda leaf: leaf + 1, NETWORK), NETWORK]
-    agents = []
-    for network in networks:
-        save_network(file, network)
-        agents.append(parse_agent(f"value:network={file},belief=unseen"))
-    first, second, again = agents
-    assert first != second and first == again and hash(first) == hash(again)
-    assert first != replace(first, head="policy") and first != first.name
-    num_traced = 0
-
-    @partial(jax.jit, static_argnames="agent")
-    def total(*, agent: ValueAgent):
-        nonlocal num_traced
-        num_traced += 1
-        return sum(leaf.sum() for leaf in jax.tree.leaves(agent.network))
-
-    for agent, network in zip(agents, networks, strict=True):
-        expected = sum(leaf.astype(np.float64).sum() for leaf in jax.tree.leaves(jax.device_get(network)))
-        np.testing.assert_allclose(total(agent=agent), expected, rtol=1e-4, atol=1e-3)
-    assert num_traced == 2
-
-
-def test_one_program_serves_all_networks_of_a_shape():
-    other = agent_of(belief="unseen", loaded=jax.tree.map(lambda leaf: leaf + 1, NETWORK))
-    assert other != UNSEEN and static.split(other)[1] == static.split(UNSEEN)[1]
-
-
-def test_agents_are_told_apart_while_they_are_traced():
-    @jax.jit
-    def compare(agent: ValueAgent, other: ValueAgent):
-        assert agent == replace(agent) and agent != other and agent != UNSEEN
-        return agent.network.params
-
-    compare(UNSEEN, agent_of(belief="unseen"))
-
-
-def test_a_network_is_nothing_to_find_a_kept_program_by():
-    with pytest.raises(TypeError, match="not of the package"):
-        describe(UNSEEN)
-
-
+AGENTS = UNSEEN, PARTICLES, POLICY
 FORCED = [
     # One legal play; nothing but drawing; a penalty; the last card.
     (seated(0, "R7 B1 B3", "G3 G4", "R2"), 7),
@@ -187,6 +41,81 @@ FORCED = [
     (seated(1, "R7", "G3 G4", "R2"), 7),
 ]
 HIDDEN = [seated(0, "R5 R7 W GS B5", theirs, "R2") for theirs in ("B1 B2 Y3", "W W+4 R9", "R1 R2 R3", "G0 Y0 B0")]
+
+
+def test_specs(tmp_path: Path):
+    common = {"network": "pretrained", "model": "family", "head": "value", "discount": None}
+    for spec, shortest, belief, particles in (
+        ("value", "value", "particles", 128),
+        ("value:belief=particles,particles=128,network=pretrained", "value", "particles", 128),
+        ("value:belief=unseen,particles=128", "value:belief=unseen", "unseen", 128),
+        ("value:particles=16", "value:particles=16", "particles", 16),
+        ("value:particles=1e3", "value:particles=1000", "particles", 1000),
+    ):
+        agent = parse_agent(spec)
+        assert isinstance(agent, ValueAgent) and agent.name == shortest and parse_agent(agent.name) == agent, spec
+        assert settings_of(agent.name) == common | {"belief": belief, "particles": particles}, spec
+        kind = ParticleFilter if belief == "particles" else UniformFilter
+        assert isinstance(agent.updater, kind) and agent.updater.num_particles == particles, spec
+    for make in (value, policy):
+        agent = make(network="random", loaded=NETWORK, belief="particles", particles=8, model="uniform|linear")
+        assert isinstance(agent.updater, ParticleFilter) and agent.updater.opponent == parse_opponent("uniform|linear")
+        assert agent.name.endswith("model=uniform|linear,particles=8")
+    agent = parse_agent("value:belief=unseen", rules=Rules(hand_size=5))
+    assert isinstance(agent, ValueAgent) and agent.rules == Rules(hand_size=5)
+    save_network(tmp_path / "mine.safetensors", random_network())
+    agent = parse_agent(f"value:network={tmp_path / 'mine.safetensors'},belief=unseen,head=policy")
+    assert isinstance(agent, ValueAgent) and agent.network.config == SMALL and agent.head == "policy"
+
+
+def test_refusals(states: State):
+    seen, legal = jax.tree.map(lambda leaf: leaf[0], seen_and_legal(states))
+    headless = random_network(config=replace(SMALL, policy_head=False))
+    specs = {"belief": "exact", "particles": "0", "particles (text)": "half", "head": "both", "network": "/no/such/file"}
+    calls = {key: lambda spec=f"value:{key.partition(' ')[0]}={text}": parse_agent(spec) for key, text in specs.items()}
+    # `loaded` is no key, and `depth` is none of this agent's.
+    calls |= {f"'{key}'": lambda key=key: parse_agent(f"value:{key}=2") for key in ("loaded", "depth")}
+    refusals(
+        calls
+        | {
+            "belief (an argument)": lambda: agent_of(belief="exact"),  # type: ignore[arg-type]  # a wrong type is tested
+            "head (an argument)": lambda: agent_of(head="both"),  # type: ignore[arg-type]  # a wrong type is tested
+            "policy head": lambda: value(network="headless", loaded=headless, head="policy"),
+            "rules": lambda: jax.eval_shape(agent_of(rules=Rules(hand_size=5)).act, jax.random.key(0), (), seen, legal),
+        }
+    )
+
+
+def test_agents_are_equal_if_their_networks_are(tmp_path: Path):
+    """As static arguments, too, which find compiled programs by equality; one program serves all networks of a shape."""
+    file, other_network = tmp_path / "last.safetensors", jax.tree.map(lambda leaf: leaf + 1, NETWORK)
+    agents = []
+    for network in (NETWORK, other_network, NETWORK):
+        save_network(file, network)
+        agents.append(parse_agent(f"value:network={file},belief=unseen"))
+    first, second, again = agents
+    assert first != second and first == again and hash(first) == hash(again)
+    assert first != replace(first, head="policy") and first != first.name
+    assert static.split(first)[1] == static.split(second)[1]
+    traced = []
+
+    @partial(jax.jit, static_argnames="agent")
+    def total(*, agent: ValueAgent):
+        traced.append(agent)
+        return sum(leaf.sum() for leaf in jax.tree.leaves(agent.network))
+
+    @jax.jit
+    def compare(agent: ValueAgent, other: ValueAgent):
+        assert agent == replace(agent) and agent != other and agent != UNSEEN
+        return agent.network.params
+
+    for agent, network in zip(agents, (NETWORK, other_network, NETWORK), strict=True):
+        expected = sum(np.asarray(leaf, np.float64).sum() for leaf in jax.tree.leaves(network))
+        np.testing.assert_allclose(total(agent=agent), expected, rtol=1e-4, atol=1e-3)
+    assert len(traced) == 2
+    compare(UNSEEN, agent_of(belief="unseen"))
+    with pytest.raises(TypeError, match="not of the package"):
+        describe(UNSEEN)
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +127,7 @@ def states() -> State:
 
 
 def seen_and_legal(states: State):
-    return observe_all(states, jnp.asarray(states.current_player, jnp.int32)), legal_all(states)
+    return observe_all(states, np.asarray(states.current_player, np.int32)), legal_all(states)
 
 
 @partial(jax.jit, static_argnums=1)
@@ -207,7 +136,7 @@ def _decide(numbers, skeleton, states: State):
 
     def one(state: State):
         seen, legal = observe(state, state.current_player), game.legal_mask(state)
-        # One key for all, so that nothing but hidden hands could make a difference.
+        # One key for all, so that only hidden hands could make a difference.
         key_init, key_act = jax.random.split(jax.random.key(0))
         memory = agent.init(key_init, seen)
         return memory, agent.act(key_act, memory, seen, legal)
@@ -217,59 +146,60 @@ def _decide(numbers, skeleton, states: State):
 
 @pytest.fixture(scope="module")
 def decide(states: State):
-    """Memory and action of an agent that comes into the games."""
-    return {agent.name: _decide(*static.split((agent,)), states) for agent in (UNSEEN, PARTICLES, POLICY)}
+    """Memory and action of each agent that begins in these positions."""
+    return {agent.name: _decide(*static.split((agent,)), states) for agent in AGENTS}
 
 
 @jax.jit
 def look(seen, memory):
-    """By what is known of the hidden hand, what it says; and what the policy head says."""
+    """Return the outlooks of unseen cards and of a belief, and the logits of the policy head."""
     view = view_of(seen)
     unseen = outlook_of_unseen(view)
-    believed = outlook_of_hands(view, memory)
-    return unseen, believed, NETWORK(features(view, unseen)).policy_logits
+    return unseen, outlook_of_hands(view, memory, PARTICLES.updater.opponent), NETWORK(features(view, unseen)).policy_logits
 
 
-@pytest.fixture(scope="module")
-def best_of(states: State, decide) -> dict[str, np.ndarray]:
-    """By agent, what each action should be the best of."""
+def test_agents_take_the_best_play(states: State, decide):
+    """By the values, or logits, of the network; forced moves and wins too, and without the hidden hand."""
     seen, legal = seen_and_legal(states)
-    legal = legal[:, : cards.DRAW]
-    unseen, believed, logits = look(seen, decide[PARTICLES.name][0])
-    return {
-        UNSEEN.name: np.asarray(values_of(NETWORK, seen, unseen, legal)),
-        PARTICLES.name: np.asarray(values_of(NETWORK, seen, believed, legal)),
-        POLICY.name: np.where(legal, logits, -np.inf),
-    }
-
-
-@pytest.mark.parametrize("agent", [UNSEEN, PARTICLES, POLICY], ids=["unseen", "particles", "policy head"])
-def test_greedy_on_what_the_network_says(best_of, decide, agent: ValueAgent):
+    legal = np.asarray(legal)[:, : cards.DRAW]
     memory = decide[PARTICLES.name][0]
     np.testing.assert_allclose(np.exp(memory.log_weights).sum(-1), 1, atol=1e-5)
-    values = best_of[agent.name][:24]
-    action = np.asarray(decide[agent.name][1])[:24]
-    np.testing.assert_allclose(values[np.arange(len(action)), action], values.max(-1), atol=1e-5)
-    assert len(set(action.tolist())) > 5
-    assert (action != np.argmax(values > -np.inf, -1)).any(), "not just the first legal play"
+    unseen, believed, logits = look(seen, memory)
+    best_of = {
+        UNSEEN.name: values_of(NETWORK, seen, unseen, legal),
+        PARTICLES.name: values_of(NETWORK, seen, believed, legal),
+        POLICY.name: np.where(legal, logits, -np.inf),
+    }
+    for name, (memory, action) in jax.device_get(decide).items():
+        values, chosen = np.asarray(best_of[name])[:24], action[:24]
+        np.testing.assert_allclose(values[np.arange(24), chosen], values.max(-1), atol=1e-5, err_msg=name)
+        assert len(set(chosen.tolist())) > 5, name
+        assert (chosen != np.argmax(values > -np.inf, -1)).any(), f"{name} takes more than the first legal play"
+        assert action[24:28].tolist() == [wanted for _, wanted in FORCED], name
+        assert all((leaf[28:] == leaf[28:29]).all() for leaf in jax.tree.leaves((memory, action))), name
 
 
-@pytest.mark.parametrize("agent", [UNSEEN, PARTICLES, POLICY], ids=["unseen", "particles", "policy head"])
-def test_forced_moves_and_wins(decide, agent: ValueAgent):
-    assert decide[agent.name][1][24:28].tolist() == [wanted for _, wanted in FORCED]
+def test_the_type_of_the_opponent_changes_the_values(states: State, decide):
+    """Only P(type) differs: the hands do not."""
+    seen, legal = seen_and_legal(states)
+    memory = decide[PARTICLES.name][0]
+
+    @jax.jit
+    def scores(log_types):
+        told = replace(memory, log_types=jnp.broadcast_to(log_types, memory.log_types.shape))
+        return jax.vmap(PARTICLES.scores, (None, 0, 0, 0))(jax.random.key(0), told, seen, legal[:, : cards.DRAW])
+
+    types = np.log(np.eye(6, dtype=np.float32)[:2] + 1e-8)
+    first, second = (np.asarray(scores(each)) for each in types)
+    is_scored = np.isfinite(first)
+    np.testing.assert_array_equal(is_scored, np.isfinite(second))
+    assert (np.abs(first[is_scored] - second[is_scored]) > 1e-3).any()
 
 
-@pytest.mark.parametrize("agent", [UNSEEN, PARTICLES], ids=["unseen", "particles"])
-def test_the_hidden_hand_changes_nothing(decide, agent: ValueAgent):
-    for leaf in jax.tree.leaves(decide[agent.name]):
-        assert (leaf[28:] == leaf[28:29]).all()
-
-
-def test_an_agent_remembers_what_its_knowledge_does(states):
+def test_the_memory_of_an_agent_is_that_of_its_updater(states: State):
     """Whole games are played in the tests of the arena."""
-    state = jax.tree.map(lambda leaf: leaf[0], states)
-    seen, key = observe(state, 0), jax.random.key(0)
-    assert UNSEEN.init(key, seen) == UNSEEN.update(key, (), seen, jnp.int32(-1), seen) == ()
+    seen, key = jax.tree.map(lambda leaf: leaf[0], observe_all(states, np.zeros(NUM, np.int32))), jax.random.key(0)
+    assert UNSEEN.init(key, seen) == UNSEEN.update(key, (), seen, np.int32(-1), seen) == ()
     memory = jax.eval_shape(PARTICLES.init, key, seen)
-    updated = jax.eval_shape(PARTICLES.update, key, memory, seen, jnp.int32(-1), seen)
-    assert updated == memory and memory.log_weights.shape == (8,)
+    assert jax.eval_shape(PARTICLES.update, key, memory, seen, np.int32(-1), seen) == memory
+    assert memory.log_weights.shape == (8,)

@@ -13,13 +13,14 @@ from tests.helpers import seated
 from tests.value.positions import (
     legal_all,
     observe_all,
+    pack,
     random_hands,
     random_network,
     random_states,
     step_all,
     values_of,
 )
-from unojax import bits, cards
+from unojax import cards
 from unojax.belief.hands import Hands
 from unojax.game import State
 from unojax.observation import Observation
@@ -28,7 +29,6 @@ from unojax.view import view_of
 
 NUM = 32
 NETWORK = random_network()
-BELIEFS = ("unseen", "hands", "known")
 
 
 @pytest.fixture(scope="module")
@@ -41,86 +41,78 @@ def states() -> State:
 
 @pytest.fixture(scope="module")
 def seen(states: State) -> Observation:
-    return observe_all(states, jnp.asarray(states.current_player, jnp.int32))
-
-
-@jax.jit
-def outlooks(seen: Observation, hands, weights, true_hands) -> dict[str, Outlook]:
-    view = view_of(seen)
-    found = outlook_of_unseen(view), outlook_of_hands(view, Hands(hands, jnp.log(weights))), outlook_of_hand(true_hands)
-    return dict(zip(BELIEFS, found, strict=True))
+    return observe_all(states, np.asarray(states.current_player, np.int32))
 
 
 @pytest.fixture(scope="module")
-def believed(states: State, seen: Observation) -> dict[str, Outlook]:
-    """By kind of belief, what each mover believes: [32]."""
-    return outlooks(seen, *beliefs(states, seen))
-
-
-def beliefs(states: State, seen: Observation):
+def hands(states: State, seen: Observation):
+    """Weighted hands, and the true one."""
     theirs = np.asarray(states.hands)[np.arange(NUM), 1 - states.current_player]
-    return *random_hands(22, seen, 6), bits.pack(theirs)
+    return *random_hands(22, seen, 6), pack(theirs)
 
 
 @jax.jit
-def value_seen(seen: Observation, outlook: Outlook) -> jax.Array:
-    return NETWORK(features(view_of(seen), outlook)).value
+def look(seen: Observation, hands, weights, true_hands) -> tuple[dict[str, Outlook], dict[str, jax.Array]]:
+    """Return outlooks by kind of belief, and the values of the positions."""
+    view = view_of(seen)
+    outlooks = {
+        "unseen": outlook_of_unseen(view),
+        "hands": outlook_of_hands(view, Hands(hands, jnp.log(weights))),
+        "known": outlook_of_hand(true_hands),
+    }
+    return outlooks, {name: NETWORK(features(view, outlook)).value for name, outlook in outlooks.items()}
 
 
-@pytest.mark.parametrize("belief", BELIEFS)
-def test_plays_are_worth_what_the_positions_after_them_are(states, seen, believed, belief: str):
+@pytest.fixture(scope="module")
+def outlooks(seen: Observation, hands) -> dict[str, Outlook]:
+    return look(seen, *hands)[0]
+
+
+def test_plays_have_the_values_of_the_positions_after_them(states: State, seen, hands, outlooks):
+    """Contract: V after a play (afterstates)."""
     legal = np.asarray(legal_all(states))[:, : cards.DRAW]
-    values = np.asarray(values_of(NETWORK, seen, believed[belief], legal))
-    assert (values[~legal] == -np.inf).all()
-    mover = jnp.asarray(states.current_player, jnp.int32)
-    num_compared = 0
-    for round_ in range(legal.sum(1).max()):
-        # The next legal play of each decision, the last one again where there are no more.
-        action = np.array([np.flatnonzero(row)[min(round_, row.sum() - 1)] for row in legal])
-        after = step_all(states, jnp.asarray(action, jnp.int32))
+    values = {belief: np.asarray(values_of(NETWORK, seen, outlook, legal)) for belief, outlook in outlooks.items()}
+    mover, compared = np.asarray(states.current_player, np.int32), 0
+    for number in range(legal.sum(1).max()):
+        # The next legal play of each decision, or the last one again.
+        action = np.array([np.flatnonzero(row)[min(number, row.sum() - 1)] for row in legal], np.int32)
+        after = step_all(states, action)
         assert not np.asarray(after.error ^ states.error).any()
-        seen_after = observe_all(after, mover)
-        # The opponent's hand is what it was, so it can be believed of the position after the play, too.
-        afresh = outlooks(seen_after, *beliefs(states, seen))[belief]
-        truth = np.where(after.terminated, 1.0, value_seen(seen_after, afresh))
-        np.testing.assert_allclose(values[np.arange(NUM), action], truth, atol=2e-5)
-        num_compared += len(set(action.tolist()))
-    assert num_compared > 30
-    assert np.ptp(values[legal]) > 0.05, "plays differ"
+        # The opponent's hand stays, so the belief is one of the position after the play, too.
+        _, truth = look(observe_all(after, mover), *hands)
+        for belief, of_plays in values.items():
+            expected = np.where(after.terminated, 1.0, truth[belief])
+            np.testing.assert_allclose(of_plays[np.arange(NUM), action], expected, atol=2e-5, err_msg=belief)
+        compared += len(set(action.tolist()))
+    assert compared > 30
+    for of_plays in values.values():
+        assert (of_plays[~legal] == -np.inf).all() and np.ptp(of_plays[legal]) > 0.05, "plays differ"
+        assert (of_plays[-2:, 7] == 1.0).all(), "the last card wins"
 
 
-def test_the_value_after_a_play_is_one_transition_away(states, seen, believed):
-    """Under a discount, all but plays that win at once are worth so much less."""
+def test_a_play_is_one_transition(states: State, seen, outlooks):
+    """Under a discount, all values except those of wins are smaller by its factor."""
     legal = np.asarray(legal_all(states))[:, : cards.DRAW]
     discounted = replace(NETWORK, config=replace(NETWORK.config, discount=0.8))
-    whole, less = (np.asarray(values_of(network, seen, believed["unseen"], legal))[legal] for network in (NETWORK, discounted))
+    whole, less = (np.asarray(values_of(network, seen, outlooks["unseen"], legal))[legal] for network in (NETWORK, discounted))
     np.testing.assert_allclose(less, np.where(whole == 1.0, 1.0, 0.8 * whole), atol=1e-6)
     assert (whole == 1.0).sum() == 2
 
 
-def test_a_play_that_wins_at_once_is_worth_1(seen, believed):
-    legal = np.zeros((NUM, cards.DRAW), bool)
-    legal[-2:, 7] = True
-    values = np.asarray(values_of(NETWORK, seen, believed["unseen"], legal))
-    assert (values[-2:, 7] == 1.0).all()
-    assert (values[~legal] == -np.inf).all()
+def test_a_decision_has_the_same_values_among_others(states: State, seen, outlooks):
+    legal = np.asarray(legal_all(states))[:, : cards.DRAW]
+    whole, some = np.asarray(values_of(NETWORK, seen, outlooks["unseen"], legal)), legal.copy()
+    some[::2] = False
+    part = np.asarray(values_of(NETWORK, seen, outlooks["unseen"], some))
+    np.testing.assert_allclose(part[1::2], whole[1::2], atol=1e-5)
+    assert (part[::2] == -np.inf).all()
+    assert (np.asarray(values_of(NETWORK, seen, outlooks["unseen"], np.zeros_like(legal))) == -np.inf).all()
 
 
 @pytest.mark.slow
-def test_the_chunk_changes_no_result(states, seen, believed):
+def test_the_chunk_changes_no_result(states: State, seen, outlooks):
     """Agents have all plays in one chunk, `test_agent.py`."""
     legal = np.asarray(legal_all(states))[:, : cards.DRAW]
     assert legal.sum() > 30 and legal.sum() % 16
-    one, other = (values_of(NETWORK, seen, believed["hands"], legal, chunk=size) for size in (16, 7))
+    one, other = (values_of(NETWORK, seen, outlooks["hands"], legal, chunk=size) for size in (16, 7))
     np.testing.assert_allclose(one, other, atol=1e-5)
-
-
-def test_a_decision_is_worth_the_same_among_any_others(states, seen, believed):
-    legal = np.asarray(legal_all(states))[:, : cards.DRAW]
-    whole = np.asarray(values_of(NETWORK, seen, believed["unseen"], legal))
-    some = legal.copy()
-    some[::2] = False
-    part = np.asarray(values_of(NETWORK, seen, believed["unseen"], some))
-    np.testing.assert_allclose(part[1::2], whole[1::2], atol=1e-5)
-    assert (part[::2] == -np.inf).all()
-    assert (np.asarray(values_of(NETWORK, seen, believed["unseen"], np.zeros_like(legal))) == -np.inf).all()
