@@ -99,8 +99,8 @@ def test_games_under_default_rules_are_those_of_simulate_in_distribution():
 
 
 def test_refusals(match: Pairs):
-    def call(agents: Any = (UNIFORM, UNIFORM), num_pairs: int = 2, key: Any = jax.random.key(0), **options: Any) -> Pairs:
-        return play(key, agents, num_pairs, **options)
+    def call(agents: Any = (UNIFORM, UNIFORM), num_pairs: int = 2, **options: Any) -> Pairs:
+        return play(options.pop("key", jax.random.key(0)), agents, num_pairs, **options)
 
     refusals(
         {

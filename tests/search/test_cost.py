@@ -44,8 +44,8 @@ def test_costs_by_hand():
 def test_costs_are_unbiased_and_their_errors_honest():
     """Four equal plays: on average nothing is lost, although the difference to the luckiest one is 0.011.
 
-    2,000 decisions of 8 replicates; six standard errors of the mean are exceeded by fewer than one seed in 10^8. Stated errors are
-    those of the costs within a tenth.
+    2,000 decisions of 8 replicates; fewer than one seed in 10^8 exceeds six standard errors of the mean. Stated errors are those
+    of the costs within a tenth.
     """
     random = np.random.default_rng(0)
     wins = random.binomial(NUM_SAMPLES, 0.5, (2000, 8, 4)) / NUM_SAMPLES

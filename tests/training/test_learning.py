@@ -238,7 +238,7 @@ def test_losses_by_hand(games: Episodes, states: State):
 
 
 def decisions(games: Episodes, states: State) -> list[tuple[int, np.ndarray, np.ndarray]]:
-    """List number, plays and estimates of the decisions that are compared: searched, by a player who learns with a hidden hand."""
+    """List number, plays and estimates of the compared decisions: searched, by a player who learns with a hidden hand."""
     found = []
     search = np.asarray(games.search, np.float32).reshape(-1, cards.DRAW)
     for step, number in np.ndindex(STEPS, GAMES):

@@ -71,8 +71,8 @@ def test_specs(tmp_path: Path):
 def test_refusals(states: State):
     seen, legal = jax.tree.map(lambda leaf: leaf[0], seen_and_legal(states))
     headless = random_network(config=replace(SMALL, policy_head=False))
-    specs = {"belief": "exact", "particles": "0", "particles (text)": "half", "head": "both", "network": "/no/such/file"}
-    calls = {key: lambda spec=f"value:{key.partition(' ')[0]}={text}": parse_agent(spec) for key, text in specs.items()}
+    settings = ("belief", "exact"), ("particles", "0"), ("particles", "half"), ("head", "both"), ("network", "/no/such/file")
+    calls = {f"{key} ({text})": lambda key=key, text=text: parse_agent(f"value:{key}={text}") for key, text in settings}
     # `loaded` is no key, and `depth` is none of this agent's.
     calls |= {f"'{key}'": lambda key=key: parse_agent(f"value:{key}=2") for key in ("loaded", "depth")}
     refusals(
