@@ -1,6 +1,6 @@
 """V*, Q* and pi* of the POMDP by the Bellman equation over beliefs, in plain Python: no table of the solver, no filter.
 
-A belief is a dictionary of worlds (`tests.belief.oracle.World`) with probabilities, all of which the player sees alike. For the
+A belief is a dictionary of worlds (`tests.belief.oracle.World`), indistinguishable to the player, with probabilities. For the
 player's action a, or None while the opponent moves,
 
     Q*(b, a) = sum_o' P(o' | b, a) (R(o') + gamma V*(tau(b, a, o')))            V*(b) = max_a Q*(b, a)
@@ -25,7 +25,7 @@ History = tuple[View, ...]
 
 
 def reward_at(w: World) -> float:
-    """What the player gets when a world is reached."""
+    """Return the player's reward when a world is reached."""
     if not w.over:
         return 0.0
     mine, theirs = map(len, w.hands)
@@ -33,18 +33,18 @@ def reward_at(w: World) -> float:
 
 
 def following(w: World, action: int, skip_forfeits: bool) -> Iterator[tuple[float, World]]:
-    """Every world after an action, with its probability."""
+    """List every world after an action, with its probability."""
     return _after_draw(w, None) if action == DRAW else iter([(1.0, _play(w, action, skip_forfeits))])
 
 
 def dealt(variant: oracle.Variant, player: int) -> Worlds:
-    """Every deal, with the player in seat 0 of the worlds."""
+    """List every deal, with the player in seat 0 of the worlds."""
     worlds: Worlds = defaultdict(float)
-    for told, prob in deals(variant):
-        hands = tuple(_types(told.hands[seat]) for seat in (player, 1 - player))
-        color = oracle.COLORS.index(told.color)
-        (top,) = _types([told.top])
-        worlds[World(hands, _types(told.deck.elements()), (), top, color, int(player != 0), 0, False)] += prob
+    for game, prob in deals(variant):
+        hands = tuple(_types(game.hands[seat]) for seat in (player, 1 - player))
+        color = oracle.COLORS.index(game.color)
+        (top,) = _types([game.top])
+        worlds[World(hands, _types(game.deck.elements()), (), top, color, int(player != 0), 0, False)] += prob
     return worlds
 
 
@@ -80,11 +80,11 @@ class Bellman:
     q: dict[History, dict[int, float]] = field(default_factory=dict)
 
     def root(self, worlds: Worlds) -> float:
-        """V* before the deal is seen."""
+        """Return V* before the deal is seen."""
         return sum(prob * self.value(belief, (), 0, -1) for prob, belief in split(worlds))
 
     def value(self, belief: Worlds, past: History, steps: int, last: int) -> float:
-        """V*(b)."""
+        """Return V*(b)."""
         some = next(iter(belief))
         if some.over or steps == self.max_steps:
             return 0.0
@@ -97,7 +97,7 @@ class Bellman:
         return self._q({w: self.choose(w, last) for w in belief}, belief, past, steps)
 
     def _q(self, probs: dict[World, dict[int, float]], belief: Worlds, past: History, steps: int) -> float:
-        """The mean over what is seen next, if each world's mover acts with these probabilities."""
+        """Return the mean over the next observations, if each world's mover acts with these probabilities."""
         by_action: dict[int, Worlds] = defaultdict(lambda: defaultdict(float))
         for w, p in belief.items():
             for action, prob in probs[w].items():
@@ -111,11 +111,11 @@ class Bellman:
         return total
 
     def greedy(self, past: History) -> int:
-        """pi*, the action of the highest Q*."""
+        """Return pi*, the action of the highest Q*."""
         return max(self.q[past], key=self.q[past].__getitem__)
 
     def return_of_greedy(self, worlds: Worlds) -> float:
-        """The expected return of pi*, world by world: no belief and no maximum."""
+        """Return the expected return of pi*, world by world: no belief and no maximum."""
         return sum(p * self._follow(w, (), 0, -1) for w, p in worlds.items())
 
     def _follow(self, w: World, past: History, steps: int, last: int) -> float:

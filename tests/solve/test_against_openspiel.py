@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers import variant
-from tests.solve import oracle
+from tests.solve.games import GAMES, root_of, tree_of
 from tests.solve.openspiel_game import to_efg
 from tests.solve.positions import behavior_by
-from tests.solve.test_enumeration import GAMES
 from unojax import solve
 from unojax.policies import POLICIES
-from unojax.rules import Rules
 
 pyspiel = pytest.importorskip("pyspiel")
 
 
 @pytest.fixture(scope="module")
 def game(tmp_path_factory):
-    return _load(GAMES["numbers"], tmp_path_factory.mktemp("efg"))
-
-
-def _load(rules: Rules, folder):
-    path = folder / "uno.efg"
-    path.write_text(to_efg(oracle.grow(variant(rules), merge_colors=True)))
+    path = tmp_path_factory.mktemp("efg") / "uno.efg"
+    path.write_text(to_efg(root_of("numbers")))
     return pyspiel.load_game(f"efg_game(filename={path})")
 
 
@@ -33,28 +26,23 @@ def _walk(state):
         yield from _walk(state.child(action))
 
 
-def test_counts(game):
-    tree = solve.enumerate_game(GAMES["numbers"])
+def test_numbers_and_uniform_play(game):
+    tree = tree_of("numbers")
     states = list(_walk(game.new_initial_state()))
     assert tree.num_histories == len(states)
-    for player in (0, 1):
-        mine = {s.information_state_string(player) for s in states if not s.is_terminal() and s.current_player() == player}
-        assert tree.num_infosets[player] == len(mine)
-
-
-def test_uniform_play(game):
-    tree = solve.enumerate_game(GAMES["numbers"])
     ours, theirs = solve.uniform(tree), pyspiel.UniformRandomPolicy(game)
     root = game.new_initial_state()
     assert solve.exploitability(tree, ours) == pytest.approx(pyspiel.exploitability(game, theirs), abs=1e-9)
     assert solve.value(tree, ours) == pytest.approx(pyspiel.expected_returns(root, theirs, -1, True)[0], abs=1e-9)
     for player in (0, 1):
+        mine = {s.information_state_string(player) for s in states if not s.is_terminal() and s.current_player() == player}
+        assert tree.num_infosets[player] == len(mine)
         best = pyspiel.TabularBestResponse(game, player, theirs).value(root.history_str())
         assert solve.best_response(tree, player, ours[1 - player])[0] == pytest.approx(best, abs=1e-9)
 
 
 def _tabular(state, node, behavior, table):
-    """Write the oracle's behaviour as OpenSpiel's table, side by side through the tree."""
+    """Write the oracle's behavior as OpenSpiel's table, side by side through the tree."""
     if state.is_terminal():
         return
     names = {action: int(state.action_to_string(state.current_player(), action)) for action in state.legal_actions()}
@@ -67,10 +55,9 @@ def _tabular(state, node, behavior, table):
 
 @pytest.mark.parametrize("name", ["scarcest-color", "linear"])
 def test_policies(game, name):
-    rules = GAMES["numbers"]
-    tree, root = solve.enumerate_game(rules), oracle.grow(variant(rules))
-    table = {}
-    _tabular(game.new_initial_state(), root, behavior_by(root, rules, POLICIES[name].action_probs), table)
+    tree, root, table = tree_of("numbers"), root_of("numbers", False), {}
+    behavior = behavior_by(root, GAMES["numbers"], POLICIES[name].action_probs)
+    _tabular(game.new_initial_state(), root, behavior, table)
     ours, theirs = solve.of_policy(tree, name), pyspiel.TabularPolicy(table)
     assert solve.exploitability(tree, ours) == pytest.approx(pyspiel.exploitability(game, theirs), abs=1e-9)
     returns = pyspiel.expected_returns(game.new_initial_state(), theirs, -1, True)
@@ -79,7 +66,7 @@ def test_policies(game, name):
 
 @pytest.mark.parametrize(("kind", "solver"), [("cfr", "CFRSolver"), ("cfr+", "CFRPlusSolver")])
 def test_iterates(game, kind, solver):
-    tree, state = solve.enumerate_game(GAMES["numbers"]), None
+    tree, state = tree_of("numbers"), None
     theirs = getattr(pyspiel, solver)(game)
     for _ in range(5):
         for _ in range(10):

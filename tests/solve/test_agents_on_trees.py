@@ -1,4 +1,4 @@
-"""Agents with memory at the information states of a game, against the same agents led there by hand."""
+"""Agents with memory at the information states of a game, against the same agents played there by hand."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import slow_but
+from tests.helpers import refusals, slow_but
 from tests.oracle.game import DRAW
 from tests.solve import oracle
+from tests.solve.games import earnings, leaning, root_of, tree_of
 from tests.solve.positions import shown
-from tests.solve.test_enumeration import leaning, root_of, tree_of
 from unojax import bits, cards, solve
 from unojax.agents import RESIGN
 from unojax.policies import POLICIES
@@ -23,7 +23,7 @@ from unojax.solve.seen import look_back
 
 
 class Digesting:
-    """Remembers a digest of all that it saw, in order, and plays by it: `update` at a wrong past would show."""
+    """Remembers a digest of its observations, in order, and plays by it, so that an `update` with a wrong past shows."""
 
     name = "digesting"
 
@@ -54,15 +54,15 @@ class Digesting:
 
 
 def pasts(root: oracle.Node, player: int) -> dict[oracle.Key, list[oracle.Node]]:
-    """For each information state, the decisions of both players on the way to one of its histories."""
+    """For each information state, return the decisions of both players on the way to one of its histories."""
     found: dict[oracle.Key, list[oracle.Node]] = {}
 
     def walk(node: oracle.Node, before: list[oracle.Node]) -> None:
-        here = before if node.player in (None, oracle.CHANCE) else [*before, node]
+        past = before if node.player in (None, oracle.CHANCE) else [*before, node]
         if node.player == player:
-            found.setdefault(node.key, here)
+            found.setdefault(node.key, past)
         for child in node.children.values():
-            walk(child, here)
+            walk(child, past)
 
     walk(root, [])
     return found
@@ -99,8 +99,8 @@ def test_memory_is_that_of_a_game_played_by_hand(name, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["all ranks", "three colors"])
 def test_a_policy_as_an_agent(name):
-    """Chosen action by action, a policy that is never in doubt is the strategy that its probabilities tell."""
-    tree = tree_of(name, True)
+    """Chosen action by action, a deterministic policy is the strategy of its probabilities."""
+    tree = tree_of(name)
 
     def probs(observation, mask):
         return jax.nn.one_hot(jnp.argmax(leaning(observation, mask)), mask.shape[0])
@@ -114,7 +114,7 @@ def test_a_policy_as_an_agent(name):
 
 @pytest.mark.slow
 def test_plays_are_averaged_over_keys():
-    tree = tree_of("numbers", True)
+    tree = tree_of("numbers")
     uniform = POLICIES["uniform"]
 
     def one_play(key, observation, mask):
@@ -132,7 +132,7 @@ def test_plays_are_averaged_over_keys():
 
 
 def exact_hands(root: oracle.Node, player: int, other: oracle.Behavior) -> dict[oracle.Key, dict[tuple[str, ...], float]]:
-    """P(hidden hand | what the player saw), by the book: every history weighed by chance and the other's behaviour."""
+    """Return P(hidden hand | observations), by the book: every history weighed by chance and the other's behavior."""
     found: dict[oracle.Key, dict[tuple[str, ...], float]] = defaultdict(lambda: defaultdict(float))
 
     def walk(node: oracle.Node, prob: float) -> None:
@@ -147,65 +147,59 @@ def exact_hands(root: oracle.Node, player: int, other: oracle.Behavior) -> dict[
     return {key: {hand: p / sum(hands.values()) for hand, p in hands.items()} for key, hands in found.items()}
 
 
+counts_of = jax.jit(lambda words: cards.counts(bits.unpack(words)))
+
+
 @pytest.mark.parametrize("name", ["numbers", "all ranks"])
 def test_exact_beliefs(name):
-    """Hidden hands and their probabilities, state by state in some order, are those that plain Python finds."""
-    tree, root = tree_of(name, True), root_of(name, True)
+    """Hidden hands and their probabilities, state by state in some order, are those of plain Python."""
+    tree, root = tree_of(name), root_of(name)
     ours = look_back(tree, solve.uniform(tree))
     theirs = oracle.behavior_of(root, oracle.uniform)
     for player in (0, 1):
         hands = ours[player][1]
         assert hands is not None
-        words = tuple(jnp.asarray(hands.packed[:, i]) for i in range(4))
-        counts = np.asarray(cards.counts(bits.unpack(words)))  # pyright: ignore[reportArgumentType]
+        counts = np.asarray(counts_of(tuple(hands.packed[:, i] for i in range(4))))
         names = [tuple(sorted(name for name, n in zip(cards.TYPE_NAMES, row, strict=True) for _ in range(n))) for row in counts]
-        told = [(name, round(float(prob), 9)) for name, prob in zip(names, hands.prob, strict=True)]
-        found = sorted(sorted(told[a:b]) for a, b in pairwise(hands.start))
+        ours_by_name = [(name, round(float(prob), 9)) for name, prob in zip(names, hands.prob, strict=True)]
+        found = sorted(sorted(ours_by_name[a:b]) for a, b in pairwise(hands.start))
         by_book = exact_hands(root, player, theirs[1 - player]).values()
         assert found == sorted(sorted((hand, round(prob, 9)) for hand, prob in of_state.items()) for of_state in by_book)
 
 
-def test_mistakes_add_up_to_what_is_lost():
-    tree = tree_of("all ranks", True)
-    strategies, opponent = solve.of_policy(tree, leaning), solve.of_policy(tree, "keep-wilds")
+def test_regret_adds_up_and_improvement_earns_no_less():
+    tree = tree_of("all ranks")
+    base, opponent = solve.of_policy(tree, leaning), solve.of_policy(tree, "keep-wilds")
     for player in (0, 1):
-        lost = solve.mistakes(tree, player, strategies[player], opponent[1 - player])
-        pair = (strategies[0], opponent[1]) if player == 0 else (opponent[0], strategies[1])
-        earned = (1 - 2 * player) * solve.value(tree, pair)
+        lost = solve.mistakes(tree, player, base[player], opponent[1 - player])
         assert lost.min() >= 0 and lost.max() > 0
         best = solve.best_response(tree, player, opponent[1 - player])[0]
-        assert lost.sum() == pytest.approx(best - earned, abs=1e-12)
-
-
-def test_improvement_earns_no_less():
-    tree = tree_of("all ranks", True)
-    base = solve.of_policy(tree, leaning)
+        assert lost.sum() == pytest.approx(best - earnings(tree, player, base[player], opponent[1 - player]), abs=1e-12)
     better = solve.improve(tree, base)
-    assert solve.value(tree, (better[0], base[1])) > solve.value(tree, base) > solve.value(tree, (base[0], better[1]))
-    # It is one step: what no step betters is a best response.
+    for player in (0, 1):
+        assert earnings(tree, player, better[player], base[1 - player]) > earnings(tree, player, base[player], base[1 - player])
+    # A strategy that no step of improvement changes is a best response.
     for _ in range(6):
         better = solve.improve(tree, better, base)
     for player in (0, 1):
-        pair = (better[0], base[1]) if player == 0 else (base[0], better[1])
         best = solve.best_response(tree, player, base[1 - player])[0]
-        assert (1 - 2 * player) * solve.value(tree, pair) == pytest.approx(best, abs=1e-9)
+        assert earnings(tree, player, better[player], base[1 - player]) == pytest.approx(best, abs=1e-9)
 
 
 @pytest.mark.slow
-def test_flat_monte_carlo_comes_to_policy_improvement():
-    """With the exact belief and many rollouts of its own opponent model, a search earns what one step of improvement does."""
-    tree = tree_of("numbers", True)
+def test_flat_monte_carlo_approaches_policy_improvement():
+    """With the exact belief and many rollouts of its own opponent model, a search earns as much as one step of improvement."""
+    tree = tree_of("numbers")
     base = solve.of_policy(tree, "linear")
     limit = solve.improve(tree, base)
     found = solve.of_agent(tree, "mc:rollouts=2000,keep=0,belief=unseen", against=base)
     for player in (0, 1):
-        pairs = [(s[0], base[1]) if player == 0 else (base[0], s[1]) for s in (found, limit)]
-        earned = [(1 - 2 * player) * solve.value(tree, pair) for pair in pairs]
+        earned = [earnings(tree, player, strategies[player], base[1 - player]) for strategies in (found, limit)]
         # Plays whose values differ by less than 0.1, four standard errors at 2000 rollouts, may be confused.
         assert earned[0] == pytest.approx(earned[1], abs=0.02)
 
 
-def test_who_never_has_a_choice_is_asked_nothing():
+def test_a_player_without_choices():
     """A game of one step: only player 0 moves."""
     tree = solve.enumerate_game(solve.DECKS["tiny"], 1)
     strategies = solve.of_agent(tree, Digesting())
@@ -213,29 +207,23 @@ def test_who_never_has_a_choice_is_asked_nothing():
     assert tree.players[1].num_sequences == 1 and strategies[1].tolist() == [1.0]
 
 
-def test_bad_input():
-    tree = tree_of("numbers", True)
-    with pytest.raises(ValueError, match="num_keys must be an integer of at least 1, got 0"):
-        solve.of_agent(tree, "linear", num_keys=0)
-    with pytest.raises(ValueError, match="looks at the hidden hand"):
-        solve.of_agent(tree, "mc:belief=truth")
-
+def test_refusals():
     class Peeking(Digesting):
         def reveal(self, memory, state, player):
             return memory
 
-    with pytest.raises(ValueError, match="digesting looks at the hidden hand"):
-        solve.of_agent(tree, Peeking())
-    with pytest.raises(ValueError, match="linear has no belief that could be replaced"):
-        solve.of_agent(tree, "linear", against=solve.uniform(tree))
-    with pytest.raises(ValueError, match="no agent is called 'clever'"):
-        solve.of_agent(tree, "clever")
-    with pytest.raises(ValueError, match="chose action 60, which is not legal, at information state 0"):
-        solve.of_agent(tree, lambda key, observation, mask: jnp.int32(DRAW))
-    # A number that is no action, and may look like a play of a wild card or like one at another information state.
-    with pytest.raises(ValueError, match="gave the game up at information state 0"):
-        solve.of_agent(tree, lambda key, observation, mask: jnp.int32(RESIGN))
-    with pytest.raises(ValueError, match="chose 61, which is no action, at information state 0"):
-        solve.of_agent(tree, lambda key, observation, mask: jnp.int32(61))
-    with pytest.raises(ValueError, match="player must be 0 or 1"):
-        solve.mistakes(tree, 2, *solve.uniform(tree))
+    tree = tree_of("numbers")
+    refusals(
+        {
+            "num_keys": lambda: solve.of_agent(tree, "linear", num_keys=0),
+            "mc:belief=truth": lambda: solve.of_agent(tree, "mc:belief=truth"),
+            "digesting": lambda: solve.of_agent(tree, Peeking()),
+            "no belief": lambda: solve.of_agent(tree, "linear", against=solve.uniform(tree)),
+            "'clever'": lambda: solve.of_agent(tree, "clever"),
+            # Numbers that are no action may look like a play of a wild card or like a play at another information state.
+            "action 60": lambda: solve.of_agent(tree, lambda key, observation, mask: jnp.int32(DRAW)),
+            "gave the game up": lambda: solve.of_agent(tree, lambda key, observation, mask: jnp.int32(RESIGN)),
+            "chose 61": lambda: solve.of_agent(tree, lambda key, observation, mask: jnp.int32(61)),
+            "player": lambda: solve.mistakes(tree, 2, *solve.uniform(tree)),
+        }
+    )

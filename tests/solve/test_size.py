@@ -1,20 +1,14 @@
-"""Estimated sizes, and games that are too large."""
+"""Estimated sizes, and games that the solver refuses."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.helpers import deck_of
+from tests.helpers import deck_of, refusals
 from unojax import Rules, solve
 
 RULES = Rules(deck=deck_of("R1 R1 R2 R2 Y1 Y1 Y2 Y2 YS W"), hand_size=2)
-
-
-@pytest.mark.slow
-def test_small_games_are_counted():
-    size = solve.estimate_size(solve.DECKS["tiny"], samples=2000)
-    assert size.low == size.high == size.num_histories == solve.enumerate_game(solve.DECKS["tiny"]).num_histories
-    assert str(size) == "3,147 histories"
+TINY = solve.DECKS["tiny"]
 
 
 def test_estimate():
@@ -25,45 +19,36 @@ def test_estimate():
     assert abs(size.num_histories - exact) < 8 * error
 
 
-def test_too_large():
-    with pytest.raises(
-        ValueError, match=r"too large .* about .* histories .* of 100 steps, with limit=100,000,000; lower max_steps"
-    ):
-        solve.enumerate_game(Rules(), 100)
-    with pytest.raises(ValueError, match=r"too large .* limit=1,000"):
-        solve.enumerate_game(solve.DECKS["tiny"], limit=1000)
-
-
-def test_larger_than_estimated(monkeypatch):
-    monkeypatch.setattr("unojax.solve.enumeration.check_size", lambda *_: None)
-    with pytest.raises(ValueError, match=r"more than limit=1,000 histories within \d+ steps; lower max_steps=16"):
-        solve.enumerate_game(solve.DECKS["tiny"], limit=1000)
-
-
-def test_games_that_are_not_solved():
-    with pytest.raises(ValueError, match="max_steps must be given"):
-        solve.enumerate_game(RULES)
-    with pytest.raises(ValueError, match="max_steps must be given"):
-        solve.estimate_size(Rules())
-    with pytest.raises(ValueError, match="max_steps must be None or"):
-        solve.enumerate_game(RULES, 0)
-    with pytest.raises(ValueError, match="step_penalty must be 0"):
-        solve.enumerate_game(Rules(step_penalty=0.01), 5)
-    with pytest.raises(ValueError, match="one of default, official, house, rlcard, got 'tiny'"):
-        solve.enumerate_game("tiny")  # pyright: ignore[reportArgumentType]  # that it is refused is the test
-    with pytest.raises(ValueError, match="points must be False"):
-        solve.enumerate_game(Rules(points=True), 5)
-    for rules in (Rules.house(), Rules.rlcard(), Rules(may_draw=True), Rules(start_card="not_draw_four")):
-        with pytest.raises(ValueError, match="the solver can't follow rules with"):
-            solve.estimate_size(rules, 5)
-    with pytest.raises(ValueError, match="limit must be"):
-        solve.enumerate_game(RULES, 5, limit=0)
-    with pytest.raises(ValueError, match="samples must be"):
-        solve.estimate_size(RULES, 5, samples=0)
+@pytest.mark.slow
+def test_small_games_are_counted_exactly():
+    size = solve.estimate_size(TINY, samples=2000)
+    assert size.low == size.high == size.num_histories == solve.enumerate_game(TINY).num_histories
+    assert str(size) == "3,147 histories"
 
 
 def test_decks():
     assert list(solve.DECKS) == ["tiny", "small", "medium"]
     assert all(rules.max_steps for rules in solve.DECKS.values())
-    tree = solve.enumerate_game(solve.DECKS["tiny"])
-    assert sum(tree.num_infosets) == 1032
+    assert sum(solve.enumerate_game(TINY).num_infosets) == 1032
+
+
+def test_refusals(monkeypatch):
+    others = Rules.house(), Rules.rlcard(), Rules(may_draw=True), Rules(start_card="not_draw_four")
+    refusals(
+        {
+            "max_steps (missing)": lambda: solve.enumerate_game(RULES),
+            "max_steps (missing in an estimate)": lambda: solve.estimate_size(Rules()),
+            "max_steps (zero)": lambda: solve.enumerate_game(RULES, 0),
+            "step_penalty": lambda: solve.enumerate_game(Rules(step_penalty=0.01), 5),
+            "'tiny'": lambda: solve.enumerate_game("tiny"),  # pyright: ignore[reportArgumentType]
+            "points": lambda: solve.enumerate_game(Rules(points=True), 5),
+            "limit": lambda: solve.enumerate_game(RULES, 5, limit=0),
+            "samples": lambda: solve.estimate_size(RULES, 5, samples=0),
+            "limit=100,000,000": lambda: solve.enumerate_game(Rules(), 100),
+            "limit=1,000": lambda: solve.enumerate_game(TINY, limit=1000),
+        }
+        | {f"rules ({rules})": lambda rules=rules: solve.estimate_size(rules, 5) for rules in others}
+    )
+    # A game that is larger than its estimate is refused while it is enumerated.
+    monkeypatch.setattr("unojax.solve.enumeration.check_size", lambda *_: None)
+    refusals({"more than limit=1,000": lambda: solve.enumerate_game(TINY, limit=1000)})
