@@ -1,4 +1,4 @@
-"""Learning under rules where drawing is a choice: inputs and losses by hand, and a whole run of training by one command."""
+"""Learning under rules where drawing is a choice: inputs and losses by hand, and a whole run of training."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from safetensors.numpy import load_file
 
 from tests.training.runs import interrupted, trained
 from tests.value.positions import TURNS, legal_all, random_network, random_states, says
-from training import loop, train_value
-from training.config import parse, to_dict
+from training import loop
 from training.evaluation import Standing, evaluate
 from training.value import trainer
 from training.value.config import ValueConfig
 from training.value.learning import Loss, loss_and_gradient, states_of
 from training.value.selfplay import Episodes, SelfPlay
-from unojax import cards, game, value
+from unojax import cards, game
 from unojax.arena import play_match
 from unojax.arena.ratings import paired_score
 from unojax.device.process import EXIT_INTERRUPTED
@@ -34,11 +33,9 @@ from unojax.value import SHARED_COLUMNS, Features, NetworkConfig, features, load
 from unojax.value.features import SHARED_TURN_COLUMNS
 from unojax.view import view_of
 
-OFFICIAL = Rules.official(points=False)
 STEPS, GAMES = 4, 6
 NUM = STEPS * GAMES
 DECISIONS = 256
-PLAIN = Path(value.__file__).parent / "value.safetensors"
 NETWORK = random_network(config=NetworkConfig(width=8, rules=("official",)))
 DRAWS, CHALLENGES = (len(SHARED_COLUMNS) + SHARED_TURN_COLUMNS.index(f"about to {what}") for what in ("draw", "challenge"))
 NOBODY = jnp.zeros((GAMES, 2), bool)
@@ -54,7 +51,7 @@ def states() -> State:
 
 
 def look(states: State, players: jax.Array | np.ndarray) -> tuple[Features, object]:
-    """What players see; of one size, so that there is one program."""
+    """Return features and outlooks of players; of one size, so that there is one program."""
     number = len(players)
     some = jax.tree.map(lambda leaf: np.resize(leaf, (DECISIONS, *np.shape(leaf)[1:])), (states, np.asarray(players, np.int32)))
     return jax.tree.map(lambda leaf: leaf[:number], look_at(*some))
@@ -74,19 +71,19 @@ def legal(states: State) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def games(states: State, legal: np.ndarray) -> Episodes:
-    """Games of positions that have nothing to do with each other: challenges after a Wild+4, else plays and draws in turn."""
+    """Games of unrelated positions: challenges after a Wild+4, else plays and draws in turn."""
     rng = np.random.default_rng(1)
     action = np.array([rng.choice(np.flatnonzero(row[: cards.DRAW])) if row[: cards.DRAW].any() else 60 for row in legal])
     action[::3] = cards.CHALLENGE
     action[1::3] = cards.DRAW
     assert legal[np.arange(NUM), action].all()
     search = np.where(legal, rng.uniform(-1, 1, legal.shape), np.nan)
-    # Not more than take part in the loss; the last ones are draws and challenges.
+    # At most the number that takes part in the loss; the last ones are draws and challenges.
     for row in search:
         row[np.flatnonzero(~np.isnan(row))[:-8]] = np.nan
 
     def by_step(leaf):
-        return jnp.asarray(leaf).reshape(STEPS, GAMES, *leaf.shape[1:])
+        return np.asarray(leaf).reshape(STEPS, GAMES, *leaf.shape[1:])
 
     outlook = look(jax.tree.map(lambda leaf: np.repeat(leaf, 2, axis=0), states), np.arange(2 * NUM) % 2)[1]
     return Episodes(
@@ -104,13 +101,13 @@ def games(states: State, legal: np.ndarray) -> Episodes:
 
 
 def chances(states: State, action: np.ndarray) -> dict[int, np.ndarray]:
-    """By column, where a choice leaves the rest to chance."""
+    """Mark the choices that leave the rest to chance, by their column."""
     return {DRAWS: (action == cards.DRAW) & (states.drawn < 0), CHALLENGES: action == cards.CHALLENGE}
 
 
 @pytest.fixture(scope="module")
 def inputs(games: Episodes, states: State) -> Features:
-    """What the network learns from, [2 NUM]: by observations, and the columns of chance by hand at steps 0 and 1 of the four."""
+    """The network's inputs, [2 NUM]: by observations, and the columns of chance by hand at steps 0 and 1 of the four."""
     twice = jax.tree.map(lambda leaf: np.repeat(leaf, 2, axis=0), states)
     made = jax.tree.map(np.array, look(twice, np.arange(2 * NUM) % 2)[0])
     action, step = np.asarray(games.action).reshape(-1), np.arange(NUM) // GAMES
@@ -122,7 +119,7 @@ def inputs(games: Episodes, states: State) -> Features:
 
 
 @pytest.mark.slow
-def test_half_of_the_draws_and_challenges_are_learned_from_as_about_to(games: Episodes, inputs: Features):
+def test_half_of_the_draws_and_challenges_are_learned_from_with_the_column_of_chance(games: Episodes, inputs: Features):
     found = jax.jit(lambda games: states_of(games, jnp.arange(2 * NUM), NOBODY, TURNS).features)(games)
     for one, other in zip(found, inputs, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
@@ -176,91 +173,38 @@ def after_choices(states: State, actions: jax.Array) -> tuple[State, jax.Array]:
     return after, after.terminated & (after.winner == states.current_player)
 
 
-def test_the_rules_of_a_run(tmp_path: Path):
-    config, _ = parse(["--play.rules", "official", "--run", str(tmp_path)], ValueConfig())
-    assert config.play.game_rules == OFFICIAL and config.plan().network == dataclasses.replace(
-        ValueConfig().network, rules=("official",)
-    )
-    changed, _ = parse(["--play.rules", "official,hand_size=5,points=true", "--run", str(tmp_path)], ValueConfig())
-    assert changed.play.game_rules == dataclasses.replace(OFFICIAL, hand_size=5) and changed.plan().network.turns
-    assert SelfPlay().game_rules == Rules() and not ValueConfig().plan().network.turns
-    assert not ValueConfig(play=SelfPlay(rules="rlcard")).plan().network.turns
-    (tmp_path / "config.json").write_text(json.dumps(to_dict(config)))
-    assert parse(["--run", str(tmp_path), "--resume"], ValueConfig())[0] == config
-    with pytest.raises(ValueError, match=r"rules must be a unojax.Rules or one of default, .*, got 'mine'"):
-        SelfPlay(rules="mine")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--play.rules", "official", "--network.policy-head"], "drawing is a choice under play.rules 'official': leave it out"),
-        (["--network.rules", "house"], "network.rules follows from play.rules, which is 'default': leave it out"),
-        (
-            ["--play.rules", "official", "--evaluation.opponents", f"value:network={PLAIN}"],
-            "was trained for default and rlcard rules",
-        ),
-    ],
+TINY = ValueConfig(
+    iterations=3,
+    games=16,
+    updates=2,
+    checkpoint_every=1,
+    network=dataclasses.replace(ValueConfig().network, width=8),
+    play=SelfPlay(rules="official", opponents=("self", "uniform"), belief="unseen", search=2, temperature=0.1, max_steps=40),
+    loss=dataclasses.replace(ValueConfig().loss, trace=0.9),
+    evaluation=dataclasses.replace(ValueConfig().evaluation, every=2, games=8, final_games=8, opponents=("linear",)),
 )
-def test_options_that_the_rules_do_not_allow_are_refused(
-    options: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
-    # The devices of this process are there already.
-    monkeypatch.setattr(jax.config, "update", lambda *_: None)
-    options = [*options, "--run", str(tmp_path)]
-    assert train_value.main(options) == 2
-    assert message in " ".join(capsys.readouterr().err.split())
-
-
-TINY = """
-iterations = 3
-games = 16
-updates = 2
-checkpoint_every = 1
-[network]
-width = 8
-[play]
-rules = "official"
-opponents = ["self", "uniform"]
-belief = "unseen"
-search = 2
-temperature = 0.1
-max_steps = 40
-[loss]
-trace = 0.9
-[evaluation]
-every = 2
-games = 8
-final_games = 8
-opponents = ["linear"]
-"""
 
 
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_run_is_resumed_exactly_and_its_network_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "tiny.toml").write_text(TINY)
-
-    def config_of(name: str) -> ValueConfig:
-        return parse(["--config", str(tmp_path / "tiny.toml"), "--run", str(tmp_path / name)], ValueConfig())[0]
-
-    # One program for all runs; the network is judged once, at the end.
+    config, parts_config = (dataclasses.replace(TINY, run=tmp_path / name) for name in ("whole", "parts"))
+    # One program for all runs; the network is evaluated once, at the end.
     monkeypatch.setattr(trainer, "make_iteration", cache(trainer.make_iteration))
     monkeypatch.setattr(loop, "evaluate", lambda *_: [Standing("linear", paired_score(np.full((4, 2), 0.5)))])
-    assert trained(config_of("whole"))[0] == 0
-    assert interrupted(config_of("parts"), 1, monkeypatch)[0] == EXIT_INTERRUPTED
-    assert trained(config_of("parts"), resume=True)[0] == 0
-    whole, parts = (load_file(tmp_path / name / "last.safetensors") for name in ("whole", "parts"))
+    assert trained(config)[0] == 0
+    assert interrupted(parts_config, 1, monkeypatch)[0] == EXIT_INTERRUPTED
+    assert trained(parts_config, resume=True)[0] == 0
+    path = config.run / "last.safetensors"
+    whole, parts = (load_file(each.run / "last.safetensors") for each in (config, parts_config))
     assert whole.keys() == parts.keys()
     for name, array in whole.items():
         np.testing.assert_array_equal(array.view(np.uint32), parts[name].view(np.uint32), err_msg=name)
-    rows = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (config.run / "metrics.jsonl").read_text().splitlines()]
     assert all(0.1 < row["loss/win"] < 1.5 and row["loss/advantage"] > 0 for row in rows)
-
-    path = tmp_path / "whole" / "last.safetensors"
     assert load_network(path).config == NetworkConfig(width=8, matches=True, types=True, rules=("official",))
-    # Against one that plays what it can: games of two who draw when they need not have some thousand decisions.
-    (standing,) = evaluate(load_network(path), config_of("whole"), 8)
+    # Against an agent that plays if it can: two that draw when they need not have some thousand decisions.
+    (standing,) = evaluate(load_network(path), config, 8)
     assert standing.score.num_pairs == 4
     official = Rules.official()
     agents = [parse_agent(spec, rules=official) for spec in (f"mc:rollouts=4,belief=unseen,leaf={path}", "linear")]
