@@ -1,4 +1,4 @@
-"""`training.value.selfplay`: the games recorded are games, by the rules and by those who are to play them."""
+"""`training.value.selfplay`: recorded games obey the rules, and their players are the given ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CHUNK = 13
 
 @pytest.fixture(scope="module", autouse=True)
 def chunk() -> Iterator[None]:
-    """Some games at a time: two chunks are full, and the last one is not."""
+    """Play some games at a time: two chunks are full, and the last one is not."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(selfplay._CHUNK, "cpu", CHUNK)
         yield
@@ -56,7 +56,7 @@ def games() -> Episodes:
 
 
 class Rows:
-    """The rows that count, flat: [R], and the positions in them."""
+    """The rows of unfinished games, flat: [R], and the positions in them."""
 
     def __init__(self, games: Episodes):
         self.step, self.game = np.nonzero(np.arange(len(games.action))[:, None] < games.num_steps)
@@ -69,10 +69,11 @@ class Rows:
         self.mover = self.states.current_player.astype(int)
         self.by_network = games.learns[self.game, self.mover]
         self.has_choice = self.legal.sum(1) > 1
-        """Whether the row is followed by another one of its game, which is then the next of the same game."""
+        # The next row of the same game, if there is one.
         self.goes_on = self.step + 1 < games.num_steps[self.game]
-        order = {at: row for row, at in enumerate(zip(self.step.tolist(), self.game.tolist(), strict=True))}
-        self.following = np.array([order.get((t + 1, g), 0) for t, g in zip(self.step.tolist(), self.game.tolist(), strict=True)])
+        places = list(zip(self.step.tolist(), self.game.tolist(), strict=True))
+        order = {place: row for row, place in enumerate(places)}
+        self.following = np.array([order.get((step + 1, game), 0) for step, game in places])
 
 
 @jax.jit
@@ -88,7 +89,7 @@ def outlooks(seen: Observation):
 
 @jax.jit
 def values_of(seen: Observation, legal: jax.Array) -> jax.Array:
-    """What the network sees in the plays, without a belief."""
+    """Return the network's values of the plays, without a belief."""
     view = view_of(seen)
     return value_plays(NETWORK, view, outlook_of_unseen(view), legal)
 
@@ -101,20 +102,23 @@ def rows(games: Episodes) -> Rows:
 @jax.jit
 @jax.vmap
 def step_to(state: State, action: jax.Array, deck: jax.Array) -> State:
-    """One step each, in which the cards are drawn that leave the given deck."""
+    """Take one step each, drawing the cards that leave the given deck."""
     return game.step_with(state, action, GivenCards(bits.pack(deck), state.color))
 
 
 def test_every_row_follows_from_the_one_before_by_the_rules(games: Episodes, rows: Rows):
+    """From a deal to the recorded end or to truncation; outlooks are those of the players' observations."""
+    first = rows.step == 0
+    assert first.sum() == NUM and games.is_over.mean() > 0.5
+    assert (rows.states.hands[first].sum(-1) == 7).all() and (rows.states.pile[first].sum(-1) == 1).all()
+    assert len({bytes(hands) for hands in rows.states.hands[first]}) == NUM, "separate deals"
     assert rows.legal[np.arange(len(rows.action)), rows.action].all(), "every action is legal"
-    followed = rows.states.deck[rows.following]
-    after = jax.device_get(step_to(rows.states, rows.action.astype(np.int32), followed))
     goes_on, following = rows.goes_on, rows.following
+    after = jax.device_get(step_to(rows.states, rows.action.astype(np.int32), rows.states.deck[following]))
     assert not after.error.any() and not after.terminated[goes_on].any()
     for name in ("hands", "deck", "pile", "top_rank", "color", "current_player", "penalty"):
         truth = getattr(rows.states, name)[following][goes_on]
         np.testing.assert_array_equal(getattr(after, name)[goes_on], truth, err_msg=name)
-    # The last step ends the game, and so as is noted.
     last = ~goes_on & games.is_over[rows.game]
     assert after.terminated[last].all() and last.sum() == games.is_over.sum()
     outcome = np.select([after.winner == 0, after.winner == 1], [1.0, -1.0], 0.0)
@@ -122,71 +126,42 @@ def test_every_row_follows_from_the_one_before_by_the_rules(games: Episodes, row
     cut = ~games.is_over
     assert (games.num_steps[cut] == MAX_STEPS).all() and (games.outcome[cut] == 0).all()
     assert not after.terminated[~goes_on & ~games.is_over[rows.game]].any()
-
-
-def test_games_begin_with_a_deal(games: Episodes, rows: Rows):
-    first = rows.step == 0
-    assert first.sum() == NUM
-    assert (rows.states.hands[first].sum(-1) == 7).all() and (rows.states.pile[first].sum(-1) == 1).all()
-    assert len({bytes(hands) for hands in rows.states.hands[first]}) == NUM, "of their own"
-    assert games.is_over.mean() > 0.5
-
-
-def test_outlooks_are_those_of_what_the_players_see(rows: Rows):
     for player in (0, 1):
-        seen = observe_all(rows.states, jnp.full(len(rows.action), player))
-        truth = outlooks(seen)
+        truth = outlooks(observe_all(rows.states, np.full(len(rows.action), player)))
         for name, found, wanted in zip(truth._fields, rows.outlook, truth, strict=True):
             assert found.dtype == np.float16
             np.testing.assert_allclose(found[:, player], wanted, rtol=1e-3, atol=1e-4, err_msg=name)
 
 
 def test_seats_and_opponents_are_balanced(games: Episodes, rows: Rows):
-    """By number: the opponents in turn; after a round of them the other seat."""
+    """By number: the opponents in turn, and after each round of them the other seat."""
     assert games.learns[0::2].all(), "against itself"
     assert games.learns[1::4].tolist() == [[True, False]] * 8 and games.learns[3::4].tolist() == [[False, True]] * 8
     assert set(rows.mover[rows.by_network & ~games.learns[rows.game].all(1)]) == {0, 1}
 
 
-def test_the_network_chooses_what_it_values_most_but_when_it_explores(rows: Rows):
-    seen = observe_all(rows.states, jnp.asarray(rows.mover))
-    values = np.asarray(values_of(seen, rows.legal[:, : cards.DRAW]))
+def test_the_network_chooses_what_it_values_most_except_when_it_explores(rows: Rows):
+    """And the opponent follows its policy. Error probability of each statistical test: 1e-6."""
+    values = np.asarray(values_of(observe_all(rows.states, rows.mover), rows.legal[:, : cards.DRAW]))
     chosen = np.where(rows.action < cards.DRAW, values[np.arange(len(values)), np.minimum(rows.action, 59)], np.nan)
-    best = values.max(-1)
-    assert rows.is_choice.sum() > 200
+    best, could = values.max(-1), rows.by_network & rows.has_choice
+    assert not (rows.is_choice & ~could).any() and rows.is_choice.sum() > 200
     np.testing.assert_allclose(chosen[rows.is_choice], best[rows.is_choice], atol=1e-5)
-    explored = rows.by_network & rows.has_choice & ~rows.is_choice
+    explored = could & ~rows.is_choice
     assert (chosen[explored] < best[explored] - 1e-3).any()
-
-
-def test_choices_are_the_networks_own(rows: Rows):
-    assert not (rows.is_choice & ~(rows.by_network & rows.has_choice)).any()
-    others = ~rows.by_network
-    assert others.sum() > 100 and rows.by_network.sum() > 300
-
-
-def test_how_often_and_how_it_explores(rows: Rows):
-    """Error probability of either test: 1e-6."""
-    could = rows.by_network & rows.has_choice
-    explored = int((could & ~rows.is_choice).sum())
-    assert scipy.stats.binomtest(explored, int(could.sum()), PLAY.explore).pvalue > ERROR_PROBABILITY
-    # Uniformly: the rank of the action among the legal ones, of decisions between exactly two.
-    between_two = could & ~rows.is_choice & (rows.legal.sum(1) == 2)
-    is_first = rows.action[between_two] == rows.legal[between_two].argmax(1)
-    assert_distributed([is_first.sum(), (~is_first).sum()], [0.5, 0.5])
-
-
-def test_the_opponent_follows_its_policy(rows: Rows):
-    """The uniform policy takes the first of two legal plays half of the time; error probability 1e-6."""
-    between_two = ~rows.by_network & (rows.legal.sum(1) == 2)
-    is_first = rows.action[between_two] == rows.legal[between_two].argmax(1)
-    assert_distributed([is_first.sum(), (~is_first).sum()], [0.5, 0.5])
+    assert scipy.stats.binomtest(int(explored.sum()), int(could.sum()), PLAY.explore).pvalue > ERROR_PROBABILITY
+    # Exploration and the uniform policy take the first of two legal actions half of the time.
+    assert (~rows.by_network).sum() > 100
+    between_two = rows.legal.sum(1) == 2
+    for at in (explored & between_two, ~rows.by_network & between_two):
+        is_first = rows.action[at] == rows.legal[at].argmax(1)
+        assert_distributed([is_first.sum(), (~is_first).sum()], [0.5, 0.5])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("belief", long_but(["unseen"], ["unseen", "particles"]))
 def test_an_opponent_that_is_a_network_chooses_what_it_values_most(belief: Literal["unseen", "particles"], tmp_path: Path):
-    """By its own belief, and without exploring; it stays as it is, so that only one player learns."""
+    """By its own belief and without exploration. It stays fixed, so only one player learns."""
     theirs = random_network(4, NetworkConfig(width=8))
     save_network(tmp_path / "theirs.safetensors", theirs)
     opponents = (str(tmp_path / "theirs.safetensors"),)
@@ -194,19 +169,19 @@ def test_an_opponent_that_is_a_network_chooses_what_it_values_most(belief: Liter
     rows = Rows(games)
     assert games.learns.sum(1).tolist() == [1] * 8
     of_mover = jax.tree.map(lambda x: jnp.float32(x[np.arange(len(rows.mover)), rows.mover]), rows.outlook)
-    view = view_of(observe_all(rows.states, jnp.asarray(rows.mover)))
+    view = view_of(observe_all(rows.states, rows.mover))
     legal = rows.legal[:, : cards.DRAW]
     at = np.flatnonzero(~rows.by_network & rows.has_choice)
     assert len(at) > 30
     for network, is_theirs in ((theirs, True), (NETWORK, False)):
         values = np.asarray(value_plays(network, view, Outlook(*of_mover), jnp.asarray(legal)))[at]
         lost = values.max(-1) - values[np.arange(len(at)), rows.action[at]]
-        # What a belief says is noted in half precision.
+        # Outlooks are stored in half precision.
         assert (lost.max() < 2e-2) == is_theirs
 
 
 @pytest.mark.slow
-def test_the_same_key_plays_the_same_game_in_any_company(games: Episodes):
+def test_the_same_key_plays_the_same_game_among_any_others(games: Episodes):
     """Other games beside it, another order."""
     rng = np.random.default_rng(0)
     order = rng.permutation(NUM)
@@ -214,11 +189,11 @@ def test_the_same_key_plays_the_same_game_in_any_company(games: Episodes):
     strangers = jax.random.split(jax.random.key(1), len(others))
     some = played(PLAY, KEYS[order].at[others].set(strangers), order)
     kept = np.setdiff1d(np.arange(NUM), others)
-    assert_same_games(take(some, kept), take(games, order[kept]))
-
-
-def take(games: Episodes, chosen: np.ndarray) -> Episodes:
-    return games.map_games(lambda leaf, axis: np.take(leaf, chosen, axis))
+    one, other = (
+        played.map_games(lambda leaf, axis, chosen=chosen: np.take(leaf, chosen, axis))
+        for played, chosen in ((some, kept), (games, order[kept]))
+    )
+    assert_same_games(one, other)
 
 
 def assert_same_games(one: Episodes, other: Episodes) -> None:
@@ -236,7 +211,7 @@ def assert_same_games(one: Episodes, other: Episodes) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("search", "model"), [pytest.param(0, "uniform", marks=pytest.mark.long), (4, "uniform|scarcest-color")])
-def test_with_particles_beliefs_are_carried_along_and_searched(search: int, model: str):
+def test_particle_beliefs_are_updated_and_searched(search: int, model: str):
     """The same games, with a belief of each player and a search at the choices."""
     play = SelfPlay(opponents=(SELF,), particles=16, model=model, explore=0.1, max_steps=40, search=search)
     games = played(play, KEYS[:8])
@@ -244,7 +219,7 @@ def test_with_particles_beliefs_are_carried_along_and_searched(search: int, mode
     held = rows.states.hands.sum(-1)[:, ::-1]
     np.testing.assert_allclose(rows.outlook.expected.astype(np.float32).sum(-1), held, rtol=2e-3)
     for player in (0, 1):
-        seen = observe_all(rows.states, jnp.full(len(rows.action), player))
+        seen = observe_all(rows.states, np.full(len(rows.action), player))
         believed = rows.outlook.expected[:, player].astype(np.float32)
         assert (believed <= np.asarray(seen.unseen) + 2e-3).all(), "only what is not seen"
         assert np.abs(believed - np.asarray(outlooks(seen).expected)).max() > 0.1
@@ -268,7 +243,7 @@ def test_with_particles_beliefs_are_carried_along_and_searched(search: int, mode
     assert (np.abs(estimates[searched][rows.legal[searched][:, : cards.DRAW]]) <= 1).all()
 
 
-def test_what_is_learned_from_follows_the_type_of_each_sample():
+def test_searches_follow_the_type_of_each_sample():
     """A search whose samples are all of one type is one against that policy."""
     states = random_states(5, 4, deciding=True)
     seen, legal = observe_all(states, states.current_player), legal_all(states)[:, : cards.DRAW]
@@ -289,35 +264,20 @@ def test_what_is_learned_from_follows_the_type_of_each_sample():
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_a_search_that_is_followed_is_averaged_with_the_network():
-    """Without exploration every choice is the best one by a hundredth of the search's word and the rest of the network's."""
-    play = SelfPlay(
-        opponents=(SELF,), belief="unseen", explore=0.0, max_steps=12, search=2, follow_search=True, search_weight=198.0
-    )
-    games = played(play, KEYS[:8])
+@pytest.mark.parametrize("weight", [198.0, 0.0])
+def test_a_followed_search_is_averaged_with_the_network(weight: float):
+    """Without exploration every choice is the best one by the search's values, of weight 2, and the network's."""
+    options = {"belief": "unseen", "explore": 0.0, "max_steps": 12, "search": 2, "follow_search": True}
+    games = played(SelfPlay(opponents=(SELF,), search_weight=weight, **options), KEYS[:8])
     assert games.search is not None
     rows = Rows(games)
-    legal = rows.legal[:, : cards.DRAW]
+    legal, at = rows.legal[:, : cards.DRAW], np.flatnonzero(rows.is_choice)
     found = games.search[rows.step, rows.game].astype(np.float32)
-    at = np.flatnonzero(rows.is_choice)
     assert len(at) > 20
-    # What is learned from is the search's own word, of two rollouts to the end.
+    # Only the search's values are learned from, of two rollouts to the end.
     assert set(np.unique(found[at][legal[at]])) == {-1.0, 0.0, 1.0}
-    values = np.asarray(values_of(observe_all(rows.states, jnp.asarray(rows.mover)), legal))
-    mixed = np.where(legal, 0.01 * found + 0.99 * np.where(legal, values, 0.0), -np.inf)
+    values = np.asarray(values_of(observe_all(rows.states, rows.mover), legal))
+    mixed = np.where(legal, (2 * found + weight * np.where(legal, values, 0.0)) / (2 + weight), -np.inf)
     np.testing.assert_allclose(mixed[at, rows.action[at]], mixed[at].max(-1), atol=1e-5)
-    for alone in (np.where(legal, found, -np.inf), values):
+    for alone in (np.where(legal, found, -np.inf), values) if weight else ():
         assert (alone[at, rows.action[at]] < alone[at].max(-1) - 1e-3).any(), "neither decides alone"
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_the_search_alone_is_followed():
-    play = SelfPlay(opponents=(SELF,), belief="unseen", explore=0.0, max_steps=12, search=2, follow_search=True)
-    games = played(play, KEYS[:8])
-    assert games.search is not None
-    rows = Rows(games)
-    estimates = np.where(rows.legal[:, : cards.DRAW], games.search[rows.step, rows.game].astype(np.float32), -np.inf)
-    at = np.flatnonzero(rows.is_choice)
-    assert len(at) > 20
-    np.testing.assert_array_equal(estimates[at, rows.action[at]], estimates[at].max(-1))

@@ -77,9 +77,9 @@ def test_options_and_refusals():
         "rows": {"rows": 0},
         "epochs": {"epochs": 0},
     }
-    calls: dict[str, Any] = {
-        key: lambda options=options: dataclasses.replace(TINY, **options) for key, options in changes.items()
-    }
+    calls: dict[str, Any] = {}
+    for key, options in changes.items():
+        calls[key] = lambda options=options: dataclasses.replace(TINY, **options)
     for name in ("trace", "clip", "entropy", "magnet", "win_weight"):
         for number in (np.nan, np.inf):
             calls[f"loss.{name} ({number})"] = lambda name=name, number=number: PolicyLoss(**{name: number})

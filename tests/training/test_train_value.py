@@ -1,4 +1,4 @@
-"""Whole runs of `training.train_value`: killed and resumed, on many devices, in two processes; and that training works."""
+"""Whole runs of `training.train_value`: killed and resumed, on many devices, in two processes; and better players."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,10 +21,10 @@ import pytest
 import scipy.stats
 from safetensors.numpy import load_file
 
-from tests.helpers import ERROR_PROBABILITY, assert_trees_equal
+from tests.helpers import ERROR_PROBABILITY, assert_trees_equal, free_address, refusals
 from tests.training.runs import interrupted, trained
 from tests.value.positions import random_network
-from training import loop
+from training import loop, train_value
 from training.checkpoints import Checkpoints
 from training.config import parse, to_dict
 from training.evaluation import Standing, evaluate
@@ -41,8 +40,8 @@ from unojax.value import Network, NetworkConfig, load_network, save_network
 
 ROOT = Path(__file__).parents[2]
 ITERATIONS = 4
-# One shape for all runs, so that they share their compiled programs. The noise of the temperature breaks ties between plays,
-# which rounding would break in another way on another number of devices.
+# One shape for all runs, so that they share compiled programs. The noise of the temperature breaks ties between plays, which
+# rounding would break differently on another number of devices.
 TINY = """
 iterations = 4
 games = 32
@@ -65,7 +64,7 @@ games = 8
 final_games = 8
 opponents = ["uniform"]
 """
-# A run that comes to an end as iteration `at` is reported: by SIGKILL, with the line half written, or by Ctrl-C.
+# A run that ends as iteration `at` is reported: by SIGKILL, with the line half written, or by Ctrl-C.
 STOPPED = """
 import os, signal, sys
 from training import metrics, train_value
@@ -86,7 +85,7 @@ metrics.MetricsLog.write = stop
 sys.exit(train_value.main(sys.argv[3:]))
 """
 TIMEOUT = 900
-"""Seconds; far more than any of the runs takes."""
+"""Seconds, far more than any of the runs takes."""
 
 
 class Runs:
@@ -106,7 +105,7 @@ class Runs:
         return subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
 
     def run(self, name: str, *args: str, status: int = 0, stopped: tuple[str, int] | None = None) -> str:
-        """What a run writes to the terminal."""
+        """Run to the end and return what is written to the terminal."""
         return finish(self.begin(name, *args, stopped=stopped), status)
 
     def config(self, name: str) -> ValueConfig:
@@ -132,7 +131,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled_once() -> Iterator[None]:
-    """Runs in this process with the same plan share their program; `test_train_policy.py` judges networks."""
+    """Let runs in this process with the same plan share their program; `test_train_policy.py` evaluates networks."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "evaluate", lambda *_: [Standing("uniform", paired_score(np.full((4, 2), 0.5)))])
         patch.setattr(trainer, "make_iteration", cache(make_iteration))
@@ -141,25 +140,28 @@ def compiled_once() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def whole(runs: Runs) -> str:
-    """A run from beginning to end in this process: its output. Its name is "whole"."""
-    status, told = trained(runs.config("whole"))
+    """The output of a whole run in this process, whose name is "whole"."""
+    status, output = trained(runs.config("whole"))
     assert status == 0
-    return told
+    return output
 
 
 @pytest.fixture(scope="module")
 def alone(runs: Runs) -> str:
-    """The same in a process of its own, on one device. (Its program may round in another way.)"""
+    """The same in a separate process, on one device. (Its program may round differently.)"""
     return runs.run("alone", "--devices", "1")
 
 
-def test_a_run_leaves_everything_behind(runs: Runs, whole: str):
+def test_a_run_writes_its_results(runs: Runs, whole: str):
+    """The network is the running average. A finished run, copied to another folder, is resumed to the same end."""
     folder = runs.folder / "whole"
     assert "1 device (" in whole and "iteration 0 of 4" in whole
     assert "uniform" in whole and "8" in whole and "win rate" in whole, "a table at the end"
     rows = runs.metrics("whole")
     assert [row["iteration"] for row in rows] == list(range(ITERATIONS))
-    assert [("win rate/uniform" in row) for row in rows] == [False, True, False, False], "the last one is judged apart"
+    assert [("win rate/uniform" in row) for row in rows] == [False, True, False, False], (
+        "the last network is evaluated separately"
+    )
     # An untrained network gives even odds, so the first loss is about ln 2, and all of them are losses.
     assert abs(rows[0]["loss/win"] - np.log(2)) < 0.05 and all(0.1 < row["loss/win"] < 1.5 for row in rows)
     assert all(row["games cut off"] < 32 and row["states per second"] > 0 and row["gradient norm"] > 0 for row in rows)
@@ -167,20 +169,20 @@ def test_a_run_leaves_everything_behind(runs: Runs, whole: str):
     result = json.loads((folder / "result.json").read_text())
     assert [score["opponent"] for score in result["scores"]] == ["uniform"] and result["scores"][0]["games"] == 8
     assert list((folder / "tensorboard").glob("events.*"))
-    assert load_network(folder / "last.safetensors").config == NetworkConfig(width=8, matches=True, types=True)
-    assert load_network(folder / "best.safetensors").config == NetworkConfig(width=8, matches=True, types=True)
-
-
-def test_the_network_that_is_left_is_the_running_average(runs: Runs, whole: str):
-    state, best, num_devices, *_ = Checkpoints(runs.folder / "whole").load(runs.config("whole"))
-    assert int(state.iteration) == ITERATIONS
-    assert_trees_equal(load_network(runs.folder / "whole" / "last.safetensors").params, state.average)
-    assert not jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), state.params, state.average))
-    assert 0 <= best <= 1 and num_devices == 1
+    last, best = (load_network(folder / f"{name}.safetensors") for name in ("last", "best"))
+    assert last.config == best.config == NetworkConfig(width=8, matches=True, types=True)
+    state, score, num_devices, *_ = Checkpoints(folder).load(runs.config("whole"))
+    assert int(state.iteration) == ITERATIONS and 0 <= score <= 1 and num_devices == 1
+    assert_trees_equal(last.params, state.average)
+    assert any((np.asarray(a) != b).any() for a, b in zip(*map(jax.tree.leaves, (state.params, state.average)), strict=True))
+    shutil.copytree(folder, runs.folder / "moved")
+    assert trained(runs.config("moved"), resume=True)[0] == 0
+    assert_trees_equal(load_network(runs.folder / "moved" / "last.safetensors"), last)
+    assert runs.metrics("moved") == rows
 
 
 def assert_same_end(runs: Runs, name: str, other: str) -> None:
-    """Everything is bit for bit the same, but for the times."""
+    """Check that everything except the times is equal, bit for bit."""
     for file in ("last.safetensors", "best.safetensors"):
         one, two = (load_file(runs.folder / run / file) for run in (name, other))
         assert one.keys() == two.keys()
@@ -199,11 +201,11 @@ def assert_same_end(runs: Runs, name: str, other: str) -> None:
 def test_a_run_interrupted_ends_as_one_that_was_not(runs: Runs, whole: str, monkeypatch: pytest.MonkeyPatch):
     assert "Stopped" not in whole
     config = runs.config("parts")
-    status, told = interrupted(config, 2, monkeypatch)
+    status, output = interrupted(config, 2, monkeypatch)
     assert status == EXIT_INTERRUPTED
-    assert "Stopped after iteration 3; everything is saved. Go on with --resume." in told
-    status, told = trained(config, resume=True)
-    assert status == 0 and "iteration 3 of 4" in told
+    assert "Stopped after iteration 3; everything is saved. Go on with --resume." in output
+    status, output = trained(config, resume=True)
+    assert status == 0 and "iteration 3 of 4" in output
     assert_same_end(runs, "whole", "parts")
 
 
@@ -213,15 +215,15 @@ def test_a_run_killed_and_one_interrupted_end_as_one_that_was_not(runs: Runs, al
     assert "1 device (" in alone and "Stopped" not in alone
     runs.run("killed", "--devices", "1", stopped=("kill", 2), status=-9)
     assert len((runs.folder / "killed" / "metrics.jsonl").read_text().splitlines()) == 3, "the last one is half a line"
-    told = runs.run("killed", "--devices", "1", "--resume", stopped=("interrupt", 2), status=EXIT_INTERRUPTED)
+    output = runs.run("killed", "--devices", "1", "--resume", stopped=("interrupt", 2), status=EXIT_INTERRUPTED)
     # The checkpoint is the one after two iterations; the third is computed again, and saved on the way out.
-    assert "iteration 2 of 4" in told and "Stopped after iteration 3; everything is saved. Go on with --resume." in told
+    assert "iteration 2 of 4" in output and "Stopped after iteration 3; everything is saved. Go on with --resume." in output
     assert "iteration 3 of 4" in runs.run("killed", "--devices", "1", "--resume")
     assert_same_end(runs, "alone", "killed")
 
 
 def assert_same_training(runs: Runs, name: str, other: str) -> None:
-    """The same games and, but for rounding, the same losses and parameters."""
+    """Check that the games are equal, and losses and parameters up to rounding."""
     rows = zip(runs.metrics(name), runs.metrics(other), strict=True)
     for one, two in rows:
         for key in ("states", "steps per game", "games cut off"):
@@ -236,12 +238,12 @@ def assert_same_training(runs: Runs, name: str, other: str) -> None:
 
 @pytest.mark.slow
 def test_eight_devices_train_as_one_does(runs: Runs, whole: str):
-    """Though the run is killed on its way: another key, or a state of the optimizer that was lost, would show, too."""
+    """Although the run is killed on the way: another key, or a lost state of the optimizer, would show, too."""
     assert "1 device (" in whole
     runs.run("eight", "--devices", "8", stopped=("kill", 2), status=-9)
     assert len((runs.folder / "eight" / "metrics.jsonl").read_text().splitlines()) == 3, "the last one is half a line"
-    told = runs.run("eight", "--devices", "8", "--resume")
-    assert "8 devices (" in told and "iteration 2 of 4" in told
+    output = runs.run("eight", "--devices", "8", "--resume")
+    assert "8 devices (" in output and "iteration 2 of 4" in output
     assert_same_training(runs, "eight", "whole")
 
 
@@ -249,85 +251,59 @@ def test_eight_devices_train_as_one_does(runs: Runs, whole: str):
 @pytest.mark.long
 def test_two_processes_train_as_one_does(runs: Runs, alone: str):
     assert "1 device (" in alone
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    both = [runs.begin("two", "--devices", "1", "--distributed", f"localhost:{port},2,{number}") for number in range(2)]
+    address = free_address()
+    both = [runs.begin("two", "--devices", "1", "--distributed", f"{address},2,{number}") for number in range(2)]
     try:
-        told = [finish(process) for process in both]
+        output = [finish(process) for process in both]
     finally:
         for process in both:
             process.kill()
-    assert "2 devices (" in told[0] and "devices" not in told[1], "the first one reports"
+    assert "2 devices (" in output[0] and "devices" not in output[1], "the first one reports"
     assert_same_training(runs, "two", "alone")
 
 
-def refused(config: ValueConfig, **launch) -> str:
-    with pytest.raises(ValueError) as error:  # noqa: PT011  # the caller looks at the text
-        trained(config, **launch)
-    return str(error.value)
-
-
-def test_what_is_refused(runs: Runs, whole: str, tmp_path: Path):
+def test_refusals(runs: Runs, whole: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Contract: exact resume. A refused run changes no file and leaves no folder behind."""
     assert "1 device (" in whole
     config = runs.config("whole")
-    files = {path: path.stat().st_mtime_ns for path in (runs.folder / "whole").rglob("*") if path.is_file()}
-    assert "there is a run in" in refused(config) and "go on with it with --resume" in refused(config)
+
+    def times() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in (runs.folder / "whole").rglob("*") if path.is_file()}
+
+    files, new = times(), dataclasses.replace(config, run=tmp_path / "new")
     other = dataclasses.replace(config, seed=1, play=dataclasses.replace(config.play, explore=0.5))
-    message = refused(other, resume=True)
-    assert "must have the options that it began with" in message
-    assert "seed was 0, now 1" in message and "explore" in message
-    assert files == {path: path.stat().st_mtime_ns for path in (runs.folder / "whole").rglob("*") if path.is_file()}
-
-    new = dataclasses.replace(config, run=tmp_path / "new")
-    assert "there is no checkpoint to resume from" in refused(new, resume=True)
-    for folder in (runs.folder / "tiny.toml", Path("/dev/null/new")):
-        message = refused(dataclasses.replace(new, run=folder))
-        assert message == f"can't write the run's folder {folder}: Not a directory; name another with --run"
-    other = dataclasses.replace(new, init=str(runs.folder / "whole" / "last.safetensors"), network=NetworkConfig())
-    assert f"; take --network.width {config.network.width} --network.matches" in refused(other)
-    assert "no such file" in refused(dataclasses.replace(new, init="nowhere"))
+    wider = dataclasses.replace(new, init=str(runs.folder / "whole" / "last.safetensors"), network=NetworkConfig())
     unknown = dataclasses.replace(new.evaluation, opponents=("nobody",))
-    assert "no agent is called 'nobody'" in refused(dataclasses.replace(new, evaluation=unknown))
-    few = dataclasses.replace(new, games=6, updates=2)
-    assert "must be a multiple of 4, so that every opponent is met as often in either seat" in refused(few)
-    assert not new.run.exists(), "a run that can't begin leaves nothing behind"
 
+    def under_other_rules() -> object:
+        with monkeypatch.context() as patch:
+            patch.setattr("training.checkpoints.RULES_VERSION", 99)
+            return trained(config, resume=True)
 
-def test_the_command_says_what_is_wrong(runs: Runs, whole: str):
-    told = runs.run("whole", "--devices", "1", status=2)
-    assert "there is a run in" in told and "Traceback" not in told
-
-
-def test_other_rules_are_refused(runs: Runs, whole: str, monkeypatch: pytest.MonkeyPatch):
-    assert "1 device (" in whole
-    monkeypatch.setattr("training.checkpoints.RULES_VERSION", 99)
-    message = refused(runs.config("whole"), resume=True)
-    assert "under version 1 of the rules, this is version 99" in message
-
-
-def test_games_that_devices_cannot_share_are_a_value_error(runs: Runs):
     class Mesh:
         size = 3
 
-    with pytest.raises(ValueError, match=r"games / updates = 16 games, which 3 devices .* make games a multiple of 6"):
-        check_mesh(runs.config("any").plan(), Mesh())  # type: ignore[arg-type]  # its size is all that is looked at
-
-
-def test_a_finished_run_is_resumed_to_the_same_end(runs: Runs, whole: str):
-    """In another place, which is no part of it. Nothing is left to do but to judge it again."""
-    assert "1 device (" in whole
-    shutil.copytree(runs.folder / "whole", runs.folder / "moved")
-    assert trained(runs.config("moved"), resume=True)[0] == 0
-    before, after = (load_file(runs.folder / run / "last.safetensors") for run in ("whole", "moved"))
-    assert all((before[key] == after[key]).all() for key in before)
-    assert runs.metrics("moved") == runs.metrics("whole")
+    calls: dict[str, Callable[[], object]] = {
+        "--resume": lambda: trained(config),
+        "seed was 0, now 1": lambda: trained(other, resume=True),
+        "explore": lambda: trained(other, resume=True),
+        "version 1 of the rules": under_other_rules,
+        "no checkpoint": lambda: trained(new, resume=True),
+        "--network.width 8 --network.matches": lambda: trained(wider),
+        "no such file": lambda: trained(dataclasses.replace(new, init="nowhere")),
+        "'nobody'": lambda: trained(dataclasses.replace(new, evaluation=unknown)),
+        "multiple of 4": lambda: trained(dataclasses.replace(new, games=6, updates=2)),
+        "multiple of 6": lambda: check_mesh(config.plan(), Mesh()),  # type: ignore[arg-type]  # only its size is read
+    }
+    for folder in (runs.folder / "tiny.toml", Path("/dev/null/new")):
+        elsewhere = dataclasses.replace(new, run=folder)
+        calls[f"{folder}: Not a directory; name another with --run"] = lambda elsewhere=elsewhere: trained(elsewhere)
+    refusals(calls)
+    assert files == times() and not new.run.exists()
 
 
 @pytest.mark.parametrize("better", ["the kept one", "the last one"])
-def test_networks_that_are_judged_otherwise_are_compared_anew(
-    runs: Runs, whole: str, monkeypatch: pytest.MonkeyPatch, better: str
-):
+def test_a_changed_evaluation_compares_the_networks_again(runs: Runs, whole: str, monkeypatch: pytest.MonkeyPatch, better: str):
     assert "1 device (" in whole
     folder = Path(shutil.copytree(runs.folder / "whole", runs.folder / better.replace(" ", "-")))
     (folder / "best.safetensors").unlink()
@@ -348,59 +324,58 @@ def test_networks_that_are_judged_otherwise_are_compared_anew(
 
 
 def in_iteration(number: int, metric: float, parameter: float) -> Callable:
-    """Make `trainer.make_iteration` of a training that does nothing; this loss and average are what an iteration comes to."""
+    """Make a `trainer.make_iteration` that trains nothing, with this loss and average in one iteration."""
 
     def iterate(state: TrainState) -> tuple[TrainState, Metrics]:
-        done, loss = int(state.iteration) + 1, jnp.float32(1.0)
+        done, loss = int(state.iteration) + 1, np.float32(1.0)
         if done == number:
-            loss, state = jnp.float32(metric), state._replace(average=jax.tree.map(lambda x: x + parameter, state.average))
-        metrics = Metrics(Sums(*[jnp.float32(1.0)] * len(Sums._fields))._replace(win=loss), loss, jnp.int32(40), jnp.int32(0))
+            loss, state = np.float32(metric), state._replace(average=jax.tree.map(lambda x: x + parameter, state.average))
+        metrics = Metrics(Sums(*[np.float32(1.0)] * len(Sums._fields))._replace(win=loss), loss, np.int32(40), np.int32(0))
         return state._replace(iteration=jnp.int32(done)), metrics
 
     return lambda *_: iterate
 
 
-@pytest.mark.parametrize(
-    ("metric", "parameter", "told"),
-    [
+def test_a_run_that_diverges_stops(runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """In its last iteration, which is not kept; previous ones are."""
+    for metric, parameter, message in (
         (np.nan, 0.0, "loss/win is nan, gradient norm is nan"),
         (np.inf, 0.0, "loss/win is inf"),
         (1.0, np.nan, "parameters are not"),
-    ],
-)
-def test_a_run_that_diverges_stops(
-    runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metric: float, parameter: float, told: str
-):
-    """In its last iteration, which is not kept; what came before is."""
-    monkeypatch.setattr(trainer, "make_iteration", in_iteration(ITERATIONS, metric, parameter))
-    config = dataclasses.replace(runs.config("any"), run=tmp_path)
-    with pytest.raises(FloatingPointError, match=f"diverged in iteration 4: {told}.*--optimizer.learning-rate"):
-        trained(config)
-    rows = [json.loads(line, parse_constant=pytest.fail) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    assert [row["iteration"] for row in rows] == [0, 1, 2]
-    assert int(Checkpoints(tmp_path).load(config).state.iteration) == 2
-    assert (tmp_path / "best.safetensors").exists()
-    assert not (tmp_path / "last.safetensors").exists() and not (tmp_path / "result.json").exists()
+    ):
+        run = tmp_path / str(metric)
+        monkeypatch.setattr(trainer, "make_iteration", in_iteration(ITERATIONS, metric, parameter))
+        config = dataclasses.replace(runs.config("any"), run=run)
+        with pytest.raises(FloatingPointError, match=f"diverged in iteration 4: {message}.*--optimizer.learning-rate"):
+            trained(config)
+        rows = [json.loads(line, parse_constant=pytest.fail) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        assert [row["iteration"] for row in rows] == [0, 1, 2]
+        assert int(Checkpoints(run).load(config).state.iteration) == 2
+        assert (run / "best.safetensors").exists()
+        assert not (run / "last.safetensors").exists() and not (run / "result.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [
+def test_the_command_reports_errors_in_a_line(runs: Runs, whole: str, monkeypatch: pytest.MonkeyPatch, capsys):
+    assert "1 device (" in whole
+    # The devices of this process exist already.
+    monkeypatch.setattr(jax.config, "update", lambda *_: None)
+    assert train_value.main(runs.arguments("whole")) == 2
+    error = capsys.readouterr().err
+    assert "there is a run in" in error and "Traceback" not in error
+    for raised, message in (
         (FloatingPointError("loss/win is nan"), "loss/win is nan"),
         (OSError(errno.ENOSPC, "No space left on device"), "No space left on device. .* go on with --resume"),
-    ],
-)
-def test_the_command_says_what_ended_a_run(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, error: Exception, told: str
-):
+    ):
+        monkeypatch.setattr(loop, "train", raising(raised))
+        assert loop.run_command([], ValueConfig()) == EXIT_ERROR
+        assert re.fullmatch(f"train_value: .*{message}\n", capsys.readouterr().err)
+
+
+def raising(error: Exception) -> Callable[..., int]:
     def train(*_: object) -> int:
         raise error
 
-    monkeypatch.setattr(loop, "train", train)
-    # The devices of this process are there already.
-    monkeypatch.setattr(jax.config, "update", lambda *_: None)
-    assert loop.run_command([], ValueConfig()) == EXIT_ERROR
-    assert re.fullmatch(f"train_value: .*{told}\n", capsys.readouterr().err)
+    return train
 
 
 LEARNING = ValueConfig(
