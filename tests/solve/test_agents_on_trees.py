@@ -82,7 +82,7 @@ def test_memory_is_that_of_a_game_played_by_hand(name, monkeypatch):
             of_player[key] = dict.fromkeys(node.children, 1.0 / len(node.children))
             if len(node.children) == 1:
                 continue
-            seen = [shown(n.game, tree.rules, player)[0] for n in nodes]  # pyright: ignore[reportArgumentType]
+            seen = [shown(n.game, tree.rules, player)[0] for n in nodes]
             memory = init(None, seen[0])
             for before, after in pairwise(seen):
                 memory = update(None, memory, before, after.last_action.astype(jnp.int32), after)

@@ -134,7 +134,7 @@ def test_refusals():
         "strategy of player 1": lambda: solve.best_response(tree, 0, uniform[0]),
         "strategy of player 0": lambda: solve.value(tree, (uniform[1], uniform[0])),
         "iterations": lambda: solve.cfr(tree, iterations=-1),
-        "variant": lambda: solve.cfr(tree, variant="fast"),  # pyright: ignore[reportArgumentType]
+        "variant": lambda: solve.cfr(tree, variant="fast"),
         "state": lambda: solve.cfr(tree, variant="cfr", state=state),
         "regrets of player 0": lambda: solve.cfr(tree_of("all ranks"), iterations=1, state=state),
         "plans of player 1": lambda: solve.cfr(tree, state=cut),

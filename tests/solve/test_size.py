@@ -40,7 +40,7 @@ def test_refusals(monkeypatch):
             "max_steps (missing in an estimate)": lambda: solve.estimate_size(Rules()),
             "max_steps (zero)": lambda: solve.enumerate_game(RULES, 0),
             "step_penalty": lambda: solve.enumerate_game(Rules(step_penalty=0.01), 5),
-            "'tiny'": lambda: solve.enumerate_game("tiny"),  # pyright: ignore[reportArgumentType]
+            "'tiny'": lambda: solve.enumerate_game("tiny"),
             "points": lambda: solve.enumerate_game(Rules(points=True), 5),
             "limit": lambda: solve.enumerate_game(RULES, 5, limit=0),
             "samples": lambda: solve.estimate_size(RULES, 5, samples=0),

@@ -293,7 +293,7 @@ def test_refusals(runs: Runs, whole: str, tmp_path: Path, monkeypatch: pytest.Mo
         "no such file": lambda: trained(dataclasses.replace(new, init="nowhere")),
         "'nobody'": lambda: trained(dataclasses.replace(new, evaluation=unknown)),
         "multiple of 4": lambda: trained(dataclasses.replace(new, games=6, updates=2)),
-        "multiple of 6": lambda: check_mesh(config.plan(), Mesh()),  # type: ignore[arg-type]  # only its size is read
+        "multiple of 6": lambda: check_mesh(config.plan(), Mesh()),
     }
     for folder in (runs.folder / "tiny.toml", Path("/dev/null/new")):
         elsewhere = dataclasses.replace(new, run=folder)

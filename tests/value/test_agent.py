@@ -15,6 +15,7 @@ from tests.helpers import refusals, seated
 from tests.value.positions import SMALL, legal_all, observe_all, random_network, random_states, values_of
 from unojax import cards, game
 from unojax.arena.fingerprint import describe
+from unojax.belief.hands import Hands
 from unojax.belief.opponents import parse_opponent
 from unojax.belief.updaters import ParticleFilter, UniformFilter
 from unojax.device import static
@@ -55,8 +56,10 @@ def test_specs(tmp_path: Path):
         agent = parse_agent(spec)
         assert isinstance(agent, ValueAgent) and agent.name == shortest and parse_agent(agent.name) == agent, spec
         assert settings_of(agent.name) == common | {"belief": belief, "particles": particles}, spec
-        kind = ParticleFilter if belief == "particles" else UniformFilter
-        assert isinstance(agent.updater, kind) and agent.updater.num_particles == particles, spec
+        if belief == "particles":
+            assert isinstance(agent.updater, ParticleFilter) and agent.updater.num_particles == particles, spec
+        else:
+            assert agent.updater == UniformFilter(particles), spec
     for make in (value, policy):
         agent = make(network="random", loaded=NETWORK, belief="particles", particles=8, model="uniform|linear")
         assert isinstance(agent.updater, ParticleFilter) and agent.updater.opponent == parse_opponent("uniform|linear")
@@ -78,8 +81,8 @@ def test_refusals(states: State):
     refusals(
         calls
         | {
-            "belief (an argument)": lambda: agent_of(belief="exact"),  # type: ignore[arg-type]  # a wrong type is tested
-            "head (an argument)": lambda: agent_of(head="both"),  # type: ignore[arg-type]  # a wrong type is tested
+            "belief (an argument)": lambda: agent_of(belief="exact"),
+            "head (an argument)": lambda: agent_of(head="both"),
             "policy head": lambda: value(network="headless", loaded=headless, head="policy"),
             "rules": lambda: jax.eval_shape(agent_of(rules=Rules(hand_size=5)).act, jax.random.key(0), (), seen, legal),
         }
@@ -154,13 +157,14 @@ def decide(states: State):
 def look(seen, memory):
     """Return the outlooks of unseen cards and of a belief, and the logits of the policy head."""
     view = view_of(seen)
-    unseen = outlook_of_unseen(view)
-    return unseen, outlook_of_hands(view, memory, PARTICLES.updater.opponent), NETWORK(features(view, unseen)).policy_logits
+    unseen, hands = outlook_of_unseen(view), jax.vmap(Hands.of)(memory)
+    return unseen, outlook_of_hands(view, hands, PARTICLES.updater.opponent), NETWORK(features(view, unseen)).policy_logits
 
 
 def test_agents_take_the_best_play(states: State, decide):
     """By the values, or logits, of the network; forced moves and wins too, and without the hidden hand."""
     seen, legal = seen_and_legal(states)
+    assert UNSEEN.init(jax.random.key(0), seen) == UNSEEN.update(jax.random.key(0), (), seen, legal, seen) == (), "no memory"
     legal = np.asarray(legal)[:, : cards.DRAW]
     memory = decide[PARTICLES.name][0]
     np.testing.assert_allclose(np.exp(memory.log_weights).sum(-1), 1, atol=1e-5)
@@ -194,12 +198,3 @@ def test_the_type_of_the_opponent_changes_the_values(states: State, decide):
     is_scored = np.isfinite(first)
     np.testing.assert_array_equal(is_scored, np.isfinite(second))
     assert (np.abs(first[is_scored] - second[is_scored]) > 1e-3).any()
-
-
-def test_the_memory_of_an_agent_is_that_of_its_updater(states: State):
-    """Whole games are played in the tests of the arena."""
-    seen, key = jax.tree.map(lambda leaf: leaf[0], observe_all(states, np.zeros(NUM, np.int32))), jax.random.key(0)
-    assert UNSEEN.init(key, seen) == UNSEEN.update(key, (), seen, np.int32(-1), seen) == ()
-    memory = jax.eval_shape(PARTICLES.init, key, seen)
-    assert jax.eval_shape(PARTICLES.update, key, memory, seen, np.int32(-1), seen) == memory
-    assert memory.log_weights.shape == (8,)

@@ -133,7 +133,7 @@ def test_refusals(tmp_path):
         )
     refusals(
         {
-            "weights": lambda: heuristic_value(position, weights=(1.0, 2.0)),  # pyright: ignore[reportArgumentType]
+            "weights": lambda: heuristic_value(position, weights=(1.0, 2.0)),
             "no trained network": lambda: save_network(tmp_path / "mine.safetensors", HeuristicNetwork.of()),
         }
     )

@@ -113,11 +113,14 @@ def choices():
 
     def of(rules: Rules) -> tuple[State, np.ndarray, Compared]:
         if rules not in kept:
-            states = random_states(17, 112, deciding=True, rules=rules)
+            states = random_states(17, 400, deciding=True, rules=rules)
+            # The highest penalties first; then one choice of each kind in turn.
+            states = jax.tree.map(lambda leaf: leaf[np.argsort(-states.penalty, kind="stable")], states)
             decision, action = np.nonzero(np.asarray(legal_all(states)))
-            # Draws, passes and challenges first, because they are few; then one play of each rank in turn.
-            turn = [np.count_nonzero(action[:i] % 15 == a % 15) for i, a in enumerate(action)]
-            order = np.lexsort((turn, action < cards.DRAW))[np.arange(NUM) % len(action)]
+            drawn, penalty = (getattr(states, name)[decision] for name in ("drawn", "penalty"))
+            kind = np.where(action < cards.DRAW, np.where(penalty > 0, 100, action % 15), action + 100 * (drawn >= 0))
+            turn = [np.count_nonzero(kind[:i] == of_choice) for i, of_choice in enumerate(kind)]
+            order = np.argsort(turn, kind="stable")[np.arange(NUM) % len(action)]
             states = jax.tree.map(lambda leaf: leaf[decision[order]], states)
             kept[rules] = states, action[order], jax.device_get(compare(states, action[order].astype(np.int32)))
         return kept[rules]
