@@ -64,32 +64,29 @@ games = 8
 final_games = 8
 opponents = ["uniform"]
 """
-# A run that ends as iteration `at` is reported: by SIGKILL, with the line half written, or by Ctrl-C.
-STOPPED = """
+# A run that is killed as iteration 2 is reported, with the line half written.
+KILLED = """
 import os, signal, sys
 from training import metrics, train_value
 
-how, at = sys.argv[1], int(sys.argv[2])
 write = metrics.MetricsLog.write
 
 def stop(log, iteration, values):
-    if iteration == at and how == "kill":
+    if iteration == 2:
         log._file.write('{"iteration": 2, "loss/w')
         log._file.flush()
         os.kill(os.getpid(), signal.SIGKILL)
     write(log, iteration, values)
-    if iteration == at and how == "interrupt":
-        os.kill(os.getpid(), signal.SIGINT)
 
 metrics.MetricsLog.write = stop
-sys.exit(train_value.main(sys.argv[3:]))
+sys.exit(train_value.main(sys.argv[1:]))
 """
 TIMEOUT = 900
 """Seconds, far more than any of the runs takes."""
 
 
 class Runs:
-    """Runs with the tiny configuration, each in a folder and a process of its own."""
+    """Runs with the tiny configuration, each in a separate folder."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -98,15 +95,10 @@ class Runs:
     def arguments(self, name: str, *args: str) -> list[str]:
         return ["--config", str(self.folder / "tiny.toml"), "--run", str(self.folder / name), "--quiet", *args]
 
-    def begin(self, name: str, *args: str, stopped: tuple[str, int] | None = None) -> subprocess.Popen:
-        program = ["-m", "training.train_value"] if stopped is None else ["-c", STOPPED, stopped[0], str(stopped[1])]
+    def begin(self, name: str, *args: str, program: tuple[str, str] = ("-m", "training.train_value")) -> subprocess.Popen:
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
         command = [sys.executable, *program, *self.arguments(name, *args)]
         return subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
-
-    def run(self, name: str, *args: str, status: int = 0, stopped: tuple[str, int] | None = None) -> str:
-        """Run to the end and return what is written to the terminal."""
-        return finish(self.begin(name, *args, stopped=stopped), status)
 
     def config(self, name: str) -> ValueConfig:
         return parse(self.arguments(name), ValueConfig())[0]
@@ -116,6 +108,7 @@ class Runs:
 
 
 def finish(process: subprocess.Popen, status: int = 0) -> str:
+    """Wait for the end of a run and return what is written to the terminal."""
     try:
         _, errors = process.communicate(timeout=TIMEOUT)
     finally:
@@ -144,12 +137,6 @@ def whole(runs: Runs) -> str:
     status, output = trained(runs.config("whole"))
     assert status == 0
     return output
-
-
-@pytest.fixture(scope="module")
-def alone(runs: Runs) -> str:
-    """The same in a separate process, on one device. (Its program may round differently.)"""
-    return runs.run("alone", "--devices", "1")
 
 
 def test_a_run_writes_its_results(runs: Runs, whole: str):
@@ -209,19 +196,6 @@ def test_a_run_interrupted_ends_as_one_that_was_not(runs: Runs, whole: str, monk
     assert_same_end(runs, "whole", "parts")
 
 
-@pytest.mark.slow
-@pytest.mark.long
-def test_a_run_killed_and_one_interrupted_end_as_one_that_was_not(runs: Runs, alone: str):
-    assert "1 device (" in alone and "Stopped" not in alone
-    runs.run("killed", "--devices", "1", stopped=("kill", 2), status=-9)
-    assert len((runs.folder / "killed" / "metrics.jsonl").read_text().splitlines()) == 3, "the last one is half a line"
-    output = runs.run("killed", "--devices", "1", "--resume", stopped=("interrupt", 2), status=EXIT_INTERRUPTED)
-    # The checkpoint is the one after two iterations; the third is computed again, and saved on the way out.
-    assert "iteration 2 of 4" in output and "Stopped after iteration 3; everything is saved. Go on with --resume." in output
-    assert "iteration 3 of 4" in runs.run("killed", "--devices", "1", "--resume")
-    assert_same_end(runs, "alone", "killed")
-
-
 def assert_same_training(runs: Runs, name: str, other: str) -> None:
     """Check that the games are equal, and losses and parameters up to rounding."""
     rows = zip(runs.metrics(name), runs.metrics(other), strict=True)
@@ -240,17 +214,17 @@ def assert_same_training(runs: Runs, name: str, other: str) -> None:
 def test_eight_devices_train_as_one_does(runs: Runs, whole: str):
     """Although the run is killed on the way: another key, or a lost state of the optimizer, would show, too."""
     assert "1 device (" in whole
-    runs.run("eight", "--devices", "8", stopped=("kill", 2), status=-9)
+    finish(runs.begin("eight", "--devices", "8", program=("-c", KILLED)), status=-9)
     assert len((runs.folder / "eight" / "metrics.jsonl").read_text().splitlines()) == 3, "the last one is half a line"
-    output = runs.run("eight", "--devices", "8", "--resume")
+    output = finish(runs.begin("eight", "--devices", "8", "--resume"))
     assert "8 devices (" in output and "iteration 2 of 4" in output
     assert_same_training(runs, "eight", "whole")
 
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_two_processes_train_as_one_does(runs: Runs, alone: str):
-    assert "1 device (" in alone
+def test_two_processes_train_as_one_does(runs: Runs, whole: str):
+    assert "1 device (" in whole
     address = free_address()
     both = [runs.begin("two", "--devices", "1", "--distributed", f"{address},2,{number}") for number in range(2)]
     try:
@@ -259,7 +233,7 @@ def test_two_processes_train_as_one_does(runs: Runs, alone: str):
         for process in both:
             process.kill()
     assert "2 devices (" in output[0] and "devices" not in output[1], "the first one reports"
-    assert_same_training(runs, "two", "alone")
+    assert_same_training(runs, "two", "whole")
 
 
 def test_refusals(runs: Runs, whole: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
