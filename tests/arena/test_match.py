@@ -43,7 +43,8 @@ def test_results_are_those_of_the_key_and_the_agents(match: Pairs):
     assert match.num_choices.shape == (NUM_PAIRS, 2, 2)
     assert set(np.unique(match.winner)) <= {-1, 0, 1}
     assert (match.num_choices.sum(-1) <= match.num_steps).all() and (match.seconds > 0).all()
-    # Names and policies stand for agents; the number of batches and of workers changes nothing.
+    # Contract: a policy is `policy(key, observation, legal_mask) -> action`. Names and policies stand for agents; the numbers of
+    # batches and of workers change nothing.
     for agents, number, workers in ((("scarcest-color", UNIFORM.policy), 10, 1), ((SCARCEST, "uniform"), 30, 3)):
         some = play(jax.random.key(1), agents, number, workers=workers)
         assert_same(some, first_pairs(match, number))
@@ -131,6 +132,8 @@ class Seen(NamedTuple):
 @dataclass(frozen=True)
 class Witness:
     """Plays the lowest legal action as long as the arena keeps its promises to agents, then an illegal one.
+
+    Contract: an agent with memory (a belief, a tree) adds `init` and `update` to a policy.
 
     Attributes:
         forgets: 1 if it does not update its memory, so that it must find a promise broken.

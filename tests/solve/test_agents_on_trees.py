@@ -152,7 +152,7 @@ counts_of = jax.jit(lambda words: cards.counts(bits.unpack(words)))
 
 @pytest.mark.parametrize("name", ["numbers", "all ranks"])
 def test_exact_beliefs(name):
-    """Hidden hands and their probabilities, state by state in some order, are those of plain Python."""
+    """Contract: an exact Bayes filter by enumeration of hands. State by state, in some order, it agrees with plain Python."""
     tree, root = tree_of(name), root_of(name)
     ours = look_back(tree, solve.uniform(tree))
     theirs = oracle.behavior_of(root, oracle.uniform)

@@ -164,7 +164,8 @@ def look(seen, memory):
 def test_agents_take_the_best_play(states: State, decide):
     """By the values, or logits, of the network; forced moves and wins too, and without the hidden hand."""
     seen, legal = seen_and_legal(states)
-    assert UNSEEN.init(jax.random.key(0), seen) == UNSEEN.update(jax.random.key(0), (), seen, legal, seen) == (), "no memory"
+    one, key = jax.tree.map(lambda leaf: leaf[0], seen), jax.random.key(0)
+    assert UNSEEN.init(key, one) == UNSEEN.update(key, (), one, np.int32(-1), one) == (), "it needs no memory"
     legal = np.asarray(legal)[:, : cards.DRAW]
     memory = decide[PARTICLES.name][0]
     np.testing.assert_allclose(np.exp(memory.log_weights).sum(-1), 1, atol=1e-5)
