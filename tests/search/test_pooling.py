@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -167,9 +170,21 @@ def test_an_interrupt_is_not_swallowed(decision, monkeypatch):
     assert len(done) > 6
 
 
+@dataclass(frozen=True)
+class Idle:
+    """A search that compiles at once."""
+
+    def hands(self, key, memory, observation):
+        return ()
+
+    def estimate(self, keys, observations, hands, legal, num_steps):
+        return Estimate(*[jnp.zeros((1, cards.DRAW))] * len(Estimate._fields))
+
+
 def test_threads_search_for_the_platform_of_the_caller(decision):
     """Tuned for another platform there is one more program, also for threads, which do not inherit the setting."""
-    agent, memory, seen, legal = decision
+    (_, memory, seen, legal), agent = decision, cast(SearchAgent, Idle())
+    list(replicates(agent, [memory], seen, legal, jax.random.key(2), 3))
     before = search_once._compiled.cache_info().misses
     with tuned_for("gpu"):
         list(replicates(agent, [memory], seen, legal, jax.random.key(2), 3))

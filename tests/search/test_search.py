@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -178,12 +179,12 @@ def test_tree_search_finds_the_best_reply_by_brute_force(agent: SearchAgent, end
         keys = jax.random.split(jax.random.key(1), NUM)
         estimate, legal = think(search, [position("RS R0", "Y0", "R2")], keys=keys)
         assert names(np.flatnonzero(legal[0])) == ["R0", "RS"]
-        assert estimate.value[0, parse_action("RS")] == pytest.approx(DISCOUNT)
+        assert estimate.value[0, parse_action("RS")] == pytest.approx(DISCOUNT) and estimate.win[0, parse_action("RS")] == 1
         assert estimate.value[0, parse_action("R0")] < 0.5
         # All cards except the opponent's yellow card are open: on red it cannot follow, and on yellow it wins.
         estimate, legal = think(search, [position("R2 RS Y0", "Y+2", "R0", pile="Y2 W", deck="")])
         assert names(np.flatnonzero(legal[0])) == ["R2", "RS", "Y0"]
-        assert estimate.value[0, parse_action("Y0")] == pytest.approx(-DISCOUNT)
+        assert estimate.value[0, parse_action("Y0")] == pytest.approx(-DISCOUNT) and estimate.win[0, parse_action("Y0")] == 0
         assert estimate.value[0, parse_action("R2")] > -0.5
 
 
@@ -209,7 +210,7 @@ def test_a_game_may_end_by_an_impossible_draw():
 def test_the_hidden_hand_is_never_read_and_forced_positions_are_not_searched():
     """Contract: no search reads the true hidden hand, except with belief=truth."""
     hidden = [position("R0 R2", theirs, "RS") for theirs in ("Y0 Y2", "W Y0", "Y+2 Y2")]
-    one_key = np.broadcast_to(jax.random.key(3), (NUM,))
+    one_key = jnp.broadcast_to(jax.random.key(3), (NUM,))
     estimate, legal = think(FLAT, hidden, keys=one_key)
     assert legal.any()
     assert all((leaf == leaf[:1]).all() for leaf in jax.tree.leaves(estimate))
@@ -286,7 +287,6 @@ def test_searches_honour_max_steps_and_the_step_penalty():
     # The skip and the last card win in the second step; after the red 0 the opponent does.
     estimate, _ = think(agent, [state], passed=8)
     assert (estimate.value[0, skip], estimate.value[0, zero]) == (1 - 0.25, -1 - 0.25)
-    assert (estimate.win[0, skip], estimate.win[0, zero]) == (1, 0)
     # One step is left, with its penalty, and nobody has won.
     estimate, _ = think(agent, [state], passed=9)
     assert (estimate.value[0, skip], estimate.value[0, zero]) == (-0.25, -0.25)

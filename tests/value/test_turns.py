@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from tests.helpers import after, counts_of, refusals
+from tests.helpers import after, counts_of, refusals, seated
 from tests.value.positions import RULES, TURNS, legal_all, random_network, random_states, says
 from training.config import Launch
 from training.loop import train
@@ -114,8 +114,10 @@ def choices():
     def of(rules: Rules) -> tuple[State, np.ndarray, Compared]:
         if rules not in kept:
             states = random_states(17, 400, deciding=True, rules=rules)
-            # The highest penalties first; then one choice of each kind in turn.
+            # Last cards and the highest penalties first; then one choice of each kind in turn.
             states = jax.tree.map(lambda leaf: leaf[np.argsort(-states.penalty, kind="stable")], states)
+            last = [seated(seat, "R1", "Y0 Y1", "R2", rules=rules) for seat in (0, 1)]
+            states = jax.tree.map(lambda leaf, *ends: np.concatenate([np.stack(ends), leaf]), states, *last)
             decision, action = np.nonzero(np.asarray(legal_all(states)))
             drawn, penalty = (getattr(states, name)[decision] for name in ("drawn", "penalty"))
             kind = np.where(action < cards.DRAW, np.where(penalty > 0, 100, action % 15), action + 100 * (drawn >= 0))
