@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Literal
 
 import jax
@@ -14,7 +15,7 @@ import pytest
 import scipy.stats
 
 from tests.helpers import ERROR_PROBABILITY, assert_distributed, long_but
-from tests.value.positions import RULES, legal_all, observe_all, random_network, random_states
+from tests.value.positions import RULES, legal_all, observe_all, random_network
 from training.value import selfplay
 from training.value.selfplay import SELF, Episodes, SelfPlay, play_episodes
 from unojax import bits, cards, game, table
@@ -22,8 +23,8 @@ from unojax.game import GivenCards, State
 from unojax.observation import Observation
 from unojax.policies import LINEAR, uniform
 from unojax.search.agents import default_num_lanes
-from unojax.search.monte_carlo import Samples, flat_monte_carlo
-from unojax.search.rollouts import Rollouts
+from unojax.search.monte_carlo import Samples
+from unojax.search.rollouts import Rollouts, Style
 from unojax.value import NetworkConfig, Outlook, outlook_of_unseen, save_network, value_plays
 from unojax.view import view_of
 
@@ -243,23 +244,23 @@ def test_particle_beliefs_are_updated_and_searched(search: int, model: str):
     assert (np.abs(estimates[searched][rows.legal[searched][:, : cards.DRAW]]) <= 1).all()
 
 
-def test_searches_follow_the_type_of_each_sample():
-    """A search whose samples are all of one type is one against that policy."""
-    states = random_states(5, 4, deciding=True)
-    seen, legal = observe_all(states, states.current_player), legal_all(states)[:, : cards.DRAW]
-    hidden = jax.vmap(lambda state: state.hands[1 - state.current_player])(states)
-    hands = tuple(jnp.broadcast_to(word[:, None], (4, 8)) for word in bits.pack(hidden))
+def test_searches_follow_the_type_of_each_sample(monkeypatch: pytest.MonkeyPatch):
+    """The rollouts receive samples with types, and the choice rule of each type; `test_rollouts.py` has their games."""
+    calls: list[tuple] = []
+
+    def search(*decisions):
+        calls.append(decisions)
+        return SimpleNamespace(value=np.full((4, cards.DRAW), 0.5, np.float32))
+
+    monkeypatch.setattr(selfplay, "flat_monte_carlo", search)
     play = replace(PLAY, belief="particles", model="uniform|linear+0", search=8)
-    keys = jax.random.split(jax.random.key(2), 4)
-    found = []
-    for number, policy in enumerate((uniform, LINEAR)):
-        samples = Samples(hands, jnp.full((4, 8), number, jnp.uint32))
-        estimates = selfplay._search(keys, seen, samples, legal, play, 0.9)
-        how = Rollouts((LINEAR, policy), RULES, 8, default_num_lanes(4), 0.9)
-        expected = flat_monte_carlo(keys, seen, Samples(hands), legal, how).value
-        np.testing.assert_array_equal(estimates[legal], expected[legal])
-        found.append(np.asarray(estimates[legal]))
-    assert (found[0] != found[1]).any()
+    samples, legal = Samples((), np.arange(32).reshape(4, 8) % 2), np.arange(4 * cards.DRAW).reshape(4, -1) % 3 == 0
+    found = selfplay._search(KEYS[:4], None, samples, legal, play, 0.9)
+    np.testing.assert_array_equal(found, np.where(legal, 0.5, -np.inf))
+    ((keys, _, given, legal_plays, how),) = calls
+    assert (keys == KEYS[:4]).all() and given is samples and legal_plays is legal
+    types = (Style(1, 0.0), Style(0, 0.0))
+    assert how == Rollouts((LINEAR, uniform), RULES, 8, default_num_lanes(4), 0.9, types=types)
 
 
 @pytest.mark.slow
