@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from unojax.agents import Agent, PolicyAgent
     from unojax.arena import Matches, Pairs, play_match, play_rounds
     from unojax.arena.ratings import bradley_terry, paired_score
-    from unojax.belief import Belief, Info, belief_init, belief_update, belief_update_checked, infer_action
+    from unojax.belief import (
+        Belief,
+        Info,
+        belief_given_hand,
+        belief_init,
+        belief_update,
+        belief_update_checked,
+        infer_action,
+    )
     from unojax.belief.predictive import Predictive, expected_reward, own_successors, predict
     from unojax.decks import parse_deck, small_deck
     from unojax.device.compilation_cache import keep_compiled_programs
@@ -41,7 +49,15 @@ _HOMES = {
     "agents": ("Agent", "PolicyAgent"),
     "arena": ("Matches", "Pairs", "play_match", "play_rounds"),
     "arena.ratings": ("bradley_terry", "paired_score"),
-    "belief": ("Belief", "Info", "belief_init", "belief_update", "belief_update_checked", "infer_action"),
+    "belief": (
+        "Belief",
+        "Info",
+        "belief_given_hand",
+        "belief_init",
+        "belief_update",
+        "belief_update_checked",
+        "infer_action",
+    ),
     "belief.predictive": ("Predictive", "expected_reward", "own_successors", "predict"),
     "device.compilation_cache": ("keep_compiled_programs",),
     "game": ("Error", "State", "init", "legal_mask", "step", "step_checked"),
@@ -84,7 +100,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = ["POLICIES", "RULES_VERSION", "Agent", "Belief", "Error", "Games", "Info", "Matches", "Observation"]
 __all__ += ["PackedPolicy", "Pairs", "Policy", "PolicyAgent", "Predictive", "RulePolicy", "Rules", "Slots", "State"]
 __all__ += ["Successors", "Table", "Trajectory", "Transitions", "View"]
-__all__ += ["advise", "belief_init", "belief_update", "belief_update_checked", "bradley_terry", "check_slots", "determinize"]
+__all__ += ["advise", "belief_given_hand", "belief_init", "belief_update", "belief_update_checked", "bradley_terry"]
+__all__ += ["check_slots", "determinize"]
 __all__ += [
     "expected_reward",
     "format_action",

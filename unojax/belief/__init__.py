@@ -2,7 +2,7 @@
 
 from unojax.belief.history import infer_action
 from unojax.belief.opponents import ConsistentOpponent, Family, PolicyOpponent, consistent_opponent, uniform_opponent
-from unojax.belief.particles import Belief, Info, belief_init, belief_update, belief_update_checked
+from unojax.belief.particles import Belief, Info, belief_given_hand, belief_init, belief_update, belief_update_checked
 
 __all__ = [
     "Belief",
@@ -10,6 +10,7 @@ __all__ = [
     "Family",
     "Info",
     "PolicyOpponent",
+    "belief_given_hand",
     "belief_init",
     "belief_update",
     "belief_update_checked",

@@ -192,6 +192,31 @@ def _update(
     )
 
 
+def bootstrap_given_hand(belief: BootstrapBelief, hand: Array) -> tuple[BootstrapBelief, Info]:
+    """Condition the belief on the opponent's hand, bool[108]: every particle is a copy of it, also if none was.
+
+    `Info.inconsistent` if its number of cards is another; the belief is then unchanged.
+    """
+    packed = bits.pack(hand)
+    is_hand = (jnp.stack(belief.packed) == jnp.stack(packed)[:, None]).all(0)
+    log_evidence = jax.nn.logsumexp(jnp.where(is_hand, belief.log_weights, -jnp.inf))
+    inconsistent = bits.count(packed) != bits.count(belief.packed)[0]
+    copies = bits.map_words(lambda word: jnp.full(belief.log_weights.shape, word), packed)
+    log_weights = resample.uniform_log_weights(belief.num_particles)
+    given = dataclasses.replace(belief, log_weights=log_weights, packed=copies)
+    given = jax.tree.map(partial(jnp.where, inconsistent), belief, given)
+    never = jnp.bool_(False)
+    return given, Info(
+        ess=resample.effective_sample_size(given.log_weights),
+        log_evidence=jnp.where(inconsistent, 0.0, log_evidence),
+        depleted=~inconsistent & jnp.isneginf(log_evidence),
+        restarted=~inconsistent,
+        resampled=never,
+        acceptance=jnp.float32(0.0),
+        inconsistent=inconsistent,
+    )
+
+
 def _any_card(key: Array, hands: Words) -> Words:
     """Draw a card of each hand, four uint32[N], as the last one drawn. The next step applies the evidence of the turn."""
     word, position = bits.choose(hands, jax.random.bits(key, hands[0].shape, jnp.uint32))

@@ -297,6 +297,34 @@ def _update_each_type(
     return replace(one, probs=probs, drawn=drawn, log_type_probs=log_type_probs, given_type=tuple(given_type)), log_evidence
 
 
+def exact_given_hand(belief: ExactBelief, hand: np.ndarray | Array) -> tuple[ExactBelief, float]:
+    """Condition the belief on the opponent's whole hand, which the observer sees; `hand` as in `ExactBelief.log_prob`.
+
+    Returns:
+        The belief given the hand, and the log evidence ln P(hand | history) in nats. With types of opponents, the hand updates
+        P(type) by P(hand | history, type).
+
+    Raises:
+        ValueError: If the hand is no hand, or is impossible after the history.
+    """
+    log_evidence = belief.log_prob(hand)
+    if math.isinf(log_evidence):
+        raise UnexplainedError("the hand is impossible after this history: check the hand and the observations before it")
+    counts = np.asarray(hand) if np.asarray(hand).dtype != bool else cards.count_types(np.asarray(hand))
+    is_hand = np.zeros(belief.probs.shape)
+    is_hand[tuple(counts[belief.types])] = 1.0
+    drawn = None if belief.drawn is None else belief.drawn * is_hand / math.exp(log_evidence)
+    given = replace(belief, probs=is_hand, drawn=drawn)
+    if belief.log_type_probs is None:
+        return given, log_evidence
+    log_joint = belief.log_type_probs + [part.log_prob(hand) for part in belief.given_type]
+    given_type = tuple(
+        part if math.isinf(log_prob) else exact_given_hand(part, hand)[0]
+        for part, log_prob in zip(belief.given_type, log_joint, strict=True)
+    )
+    return replace(given, log_type_probs=log_joint - np.logaddexp.reduce(log_joint), given_type=given_type), log_evidence
+
+
 @jax.jit
 def _read(before: Observation, after: Observation) -> tuple[Array, ...]:
     """Read all public facts of one transition in one program."""

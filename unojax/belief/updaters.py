@@ -22,7 +22,7 @@ from unojax.belief import bootstrap, closed_form, color_bounds, exact, history, 
 from unojax.belief.hands import Hands, TypedHands
 from unojax.belief.history import Prior
 from unojax.belief.opponents import Family, Opponent, OpponentModel, parse_opponent, uniform_opponent
-from unojax.belief.particles import MAX_SLOTS, NUM_MOVES, Belief, Info, belief_init, belief_update
+from unojax.belief.particles import MAX_SLOTS, NUM_MOVES, Belief, Info, belief_given_hand, belief_init, belief_update
 from unojax.belief.particles.belief import check_start
 from unojax.decks import is_int
 from unojax.game import State
@@ -61,6 +61,13 @@ class Updater(Protocol):
 
     def update(self, key: Array, belief: Any, before: Observation, action: Array, after: Observation, /) -> tuple[Any, Info]:
         """Condition the belief on one transition of either player. Consumes `key`; else as `belief_update`."""
+        ...
+
+    def given_hand(self, key: Array, belief: Any, observation: Observation, hand: Array, /) -> tuple[Any, Info]:
+        """Condition the belief on the opponent's hand, bool[108], which the observer sees at its latest position.
+
+        An updater that can't represent a known hand leaves the belief unchanged. Consumes `key`.
+        """
         ...
 
     def hands(self, key: Array, belief: Any, observation: Observation, /) -> Hands:
@@ -106,6 +113,9 @@ class _Modelless:
 
     def next_game(self: Any, key: Array, belief: Any, observation: Observation) -> Any:
         return self.init(key, observation)
+
+    def given_hand(self, key: Array, belief: Any, observation: Observation, hand: Array) -> tuple[Any, Info]:
+        return belief, plain_info()
 
 
 def filled_count_probs(hands: TypedHands, observation: Observation) -> Array:
@@ -155,6 +165,9 @@ class ParticleFilter(ParticleBased):
             belief, before, action, after, key, opponent=self.opponent, ess_threshold=self.ess_threshold, num_moves=self.num_moves
         )
 
+    def given_hand(self, key: Array, belief: Belief, observation: Observation, hand: Array) -> tuple[Belief, Info]:
+        return belief_given_hand(belief, observation, hand, key, opponent=self.opponent)
+
 
 @dataclass(frozen=True)
 class BootstrapFilter(ParticleBased):
@@ -179,6 +192,11 @@ class BootstrapFilter(ParticleBased):
         self, key: Array, belief: bootstrap.BootstrapBelief, before: Observation, action: Array, after: Observation
     ) -> tuple[bootstrap.BootstrapBelief, Info]:
         return bootstrap.bootstrap_update(belief, before, action, after, key, opponent=self.opponent)
+
+    def given_hand(
+        self, key: Array, belief: bootstrap.BootstrapBelief, observation: Observation, hand: Array
+    ) -> tuple[bootstrap.BootstrapBelief, Info]:
+        return bootstrap.bootstrap_given_hand(belief, hand)
 
 
 @dataclass(frozen=True)
@@ -331,6 +349,13 @@ class ExactFilter(_Modelled):
         type_probs = None if belief.log_type_probs is None else np.exp(belief.log_type_probs)
         info = plain_info(np.bool_(False), log_evidence=np.float32(log_evidence), type_probs=type_probs)
         return belief, jax.tree.map(np.asarray, info)
+
+    def given_hand(
+        self, key: Array, belief: exact.ExactBelief, observation: Observation, hand: Array
+    ) -> tuple[exact.ExactBelief, Info]:
+        belief, log_evidence = exact.exact_given_hand(belief, np.asarray(hand))
+        type_probs = None if belief.log_type_probs is None else np.exp(belief.log_type_probs)
+        return belief, jax.tree.map(np.asarray, plain_info(log_evidence=np.float32(log_evidence), type_probs=type_probs))
 
     def hands(self, key: Array, belief: exact.ExactBelief, observation: Observation) -> Hands:
         """Return all possible hands, padded to a power of two with zero-weight hands so that searches rarely recompile."""

@@ -274,24 +274,29 @@ def check_start(num_particles: int, prior: Prior) -> None:
 def draw_start(
     rows: Rows, random: Array, number: int, observation: Observation, like: PublicHistory
 ) -> tuple[Trajectories, PublicHistory]:
-    """Draw the opponent's hand from all unseen cards: the trajectories and the public history of a belief without a past.
+    """Draw the opponent's hand from the unseen cards: the trajectories and the public history of a belief without a past.
 
     Args:
         rows: Form of the loops over slots.
         random: uint32[N] random words of the update.
         number: Number of the stage for this draw, static, see `random_of_round`.
         observation: First observation of the belief.
-        like: Any history of the requested capacity.
+        like: History of the requested capacity. The hand holds its known cards, unless the observation contradicts them.
     """
     hand_count = observation.opponent_count.astype(jnp.int32)
     empty = public.empty(max_slots=like.max_slots, max_records=like.max_records)
+    unseen = jnp.stack(reading.unseen_words(observation))
+    are_possible = (bits.count(as_words(like.known)).astype(jnp.int32) <= hand_count) & ((like.known & ~unseen) == 0).all()
+    known = jnp.where(are_possible, like.known, np.uint32(0))
 
     def draw(slot: Array, now: Trajectories) -> Trajectories:
-        return proposals.draw_unseen(rows, random_of_round(random, number, slot), now, empty, slot)[0]
+        could_be = public.could_be_at(known, slot)
+        return proposals.draw_unseen(rows, random_of_round(random, number, slot), now, empty, slot, could_be)[0]
 
     start = _before_the_draw(observation, len(random), like.max_slots, like.max_records)
     now = rows.repeat(hand_count, observation.rules.num_cards, draw, start)
-    return now, public.add_slots(empty, hand_count)
+    history = public.add_slots(empty, hand_count, public.could_be_at(known, jnp.arange(like.max_slots)))
+    return now, dataclasses.replace(history, known=known)
 
 
 def _before_the_draw(observation: Observation, num_particles: int, max_slots: int, max_records: int) -> Trajectories:

@@ -118,6 +118,8 @@ class PublicHistory:
         records: uint32[T, 7] the opponent's choices and the facts revealed, encoded.
         num_records: int32[] number of records.
         deal: int32[4] a `Deal`.
+        known: uint32[4] cards that the opponent certainly holds, a packed canonical set: those of a hand that it showed, without
+            those played since.
     """
 
     allowed: Array
@@ -126,6 +128,7 @@ class PublicHistory:
     records: Array
     num_records: Array
     deal: Array
+    known: Array
 
     @property
     def max_slots(self) -> int:
@@ -147,11 +150,12 @@ def empty(*, max_slots: int, max_records: int) -> PublicHistory:
         records=jnp.zeros((max_records, _COLUMNS), jnp.uint32),
         num_records=jnp.int32(0),
         deal=jnp.array([0, 0, 0, -1], jnp.int32),
+        known=jnp.zeros(cards.NUM_COLORS, jnp.uint32),
     )
 
 
 def add_slots(history: PublicHistory, number: Array, could_hold: Array | np.uint32 = bits.ALL_SLOTS) -> PublicHistory:
-    """Add the slots of `number` cards that the opponent draws, which could be any of `could_hold` (uint32[4, 1])."""
+    """Add the slots of `number` cards that the opponent draws, which could be any of `could_hold` (uint32[4, 1] or [4, S])."""
     index = jnp.arange(history.max_slots)
     is_new = (index >= history.num_slots) & (index < history.num_slots + number)
     return replace(
@@ -160,6 +164,20 @@ def add_slots(history: PublicHistory, number: Array, could_hold: Array | np.uint
         recent=history.recent | is_new,
         num_slots=history.num_slots + number,
     )
+
+
+def after_play(known: Array, color: Array, rank: Array) -> Array:
+    """Return the known cards (uint32[4]) after the opponent plays a type from its hand: possibly one of them."""
+    words = known[0], known[1], known[2], known[3]
+    return jnp.stack(bits.canonical(bits.remove(words, *bits.one_copy(words, color, rank))))
+
+
+def could_be_at(known: Array, index: Array) -> Array:
+    """Return the possible cards at a place in the hand, the known cards first: uint32[4, 1]; for index int32[S] uint32[4, S]."""
+    words = known[0], known[1], known[2], known[3]
+    word, position = bits.nth(words, index.astype(jnp.uint32))
+    of_type = jnp.stack(bits.type_mask(word, bits.rank_at(position))).reshape(cards.NUM_COLORS, -1)
+    return jnp.where(index < bits.count(words).astype(jnp.int32), of_type, bits.ALL_SLOTS)
 
 
 def observed_choice(history: PublicHistory, before: Observation, action: Array) -> Record:

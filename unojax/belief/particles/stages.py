@@ -240,6 +240,7 @@ def read_transition(
     could_be, fact = _shown_of_drawn_card(before, after)
     looks = (num_unseen > 0) & (before.penalty == 0)
     could_be = jnp.where(looks, could_be, bits.ALL_SLOTS)
+    known_after_play = public.after_play(old.known, after.color.astype(jnp.uint32), after.top_rank.astype(jnp.uint32))
     new = PublicHistory(
         allowed=new.allowed & ~forbidden,
         recent=new.recent & ~reshuffles,
@@ -247,6 +248,7 @@ def read_transition(
         records=new.records,
         num_records=new.num_records,
         deal=new.deal,
+        known=jnp.where(plays & theirs & ~has_drawn, known_after_play, new.known),
     )
     new = public.add_slots(new, num_unseen, could_be)
     if fact is not None:

@@ -1,0 +1,170 @@
+"""Condition a belief on the opponent's whole hand: `belief_given_hand`.
+
+Given the hand, the future does not depend on the past: the belief begins again with the known cards, each in a slot that could
+hold only its type. Later exchanges (`proposals`) therefore never contradict it, and `PublicHistory.known` preserves the cards
+that are still held if the belief must be reinitialised.
+
+The past still informs about the opponent's type,
+
+    p(k | history, H)  ~  p(k | history) p(H | history, k)
+
+A particle rarely holds exactly H. So the cards of H leave the hand of every particle, one after the other, as if the opponent
+discarded them at random: the conditional proposal for a play (`proposals.condition_on_play`) has an exact weight. At the end, the
+opponent's choices are replayed in the changed trajectories. The weights estimate p(H | history, k) without bias.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.special import logsumexp
+
+from unojax import bits, cards
+from unojax.belief import history as reading
+from unojax.belief import resample
+from unojax.belief.opponents import Opponent, check_types, uniform_opponent
+from unojax.belief.particles import proposals
+from unojax.belief.particles.belief import Belief, Info, draw_start, start_target
+from unojax.belief.particles.likelihood import log_likelihood, log_type_probs, mixed
+from unojax.belief.particles.public import PublicHistory
+from unojax.belief.particles.rows import SERIAL
+from unojax.belief.particles.trajectory import Trajectories, random_of_round
+from unojax.device import control
+from unojax.device.combinatorics import log_binomial
+from unojax.device.random_bits import check_key, key_words, threefry_words
+from unojax.device.tracing import traced_once
+from unojax.observation import Observation, check_observation
+
+_DISCARD, _START = range(2)
+"""Streams of random words; see `random_of_round`."""
+
+
+def belief_given_hand(
+    belief: Belief,
+    observation: Observation,
+    hand: Array,
+    key: Array,
+    *,
+    opponent: Opponent = uniform_opponent,
+) -> tuple[Belief, Info]:
+    """Condition the belief on the opponent's hand, which the observer sees at a position.
+
+    All particles then hold this hand. Later updates continue from there, and know the cards that the opponent still holds.
+
+    Args:
+        belief: Belief at the position.
+        observation: The observer's observation, the latest one of the belief.
+        hand: bool[108] canonical hand of the opponent.
+        key: Key, threefry2x32; consumed.
+        opponent: Opponent model of the belief, static; with a `Family`, the hand is evidence about the type.
+
+    Returns:
+        The belief given the hand, and diagnostics: `Info.log_evidence` estimates ln P(hand | history), and `Info.depleted` means
+        that no trajectory of the particles leads to the hand; the posterior over types is then that before. The belief is
+        unchanged, and `Info.inconsistent`, if the hand is impossible at the position (its number of cards, or a card that the
+        observer sees elsewhere), the observation is not the belief's latest, or the opponent has drawn in a turn that continues.
+
+    Raises:
+        ValueError: If the observation, the hand or the key is a batch, the rules of belief and observation differ, or the belief
+            was begun with other types of opponents.
+    """
+    check_key(key, "belief_given_hand")
+    check_observation(observation, "belief_given_hand")
+    hand = jnp.asarray(hand)
+    if hand.shape != (cards.NUM_CARDS,) or hand.dtype != bool:
+        raise ValueError(f"hand must be bool[{cards.NUM_CARDS}], a canonical one-hot, got {hand.dtype}{list(hand.shape)}")
+    if belief.rules != observation.rules:
+        raise ValueError("the rules of belief and observation differ: pass the observation at which the belief is")
+    check_types(0 if belief.log_types is None else belief.log_types.shape[-1], opponent, "belief_init")
+    updated, info = _given_hand(belief, observation, hand, jnp.stack(key_words(key)), opponent=opponent)
+    return updated, info if updated.log_types is None else info._replace(type_probs=jnp.exp(updated.log_type_probs))
+
+
+@partial(traced_once, static=("opponent",))
+def _given_hand(belief: Belief, observation: Observation, hand: Array, key: Array, *, opponent: Opponent) -> tuple[Belief, Info]:
+    num_particles = belief.num_particles
+    random = threefry_words((key[0], key[1]), num_particles)[0]
+    counts, known = cards.counts(hand).astype(jnp.int32), jnp.stack(bits.pack(hand))
+    is_possible = (counts.sum() == observation.opponent_count) & (counts <= observation.unseen).all()
+    is_possible &= (belief.seen == reading.fingerprint(observation)) & ~(
+        observation.has_drawn & reading.opponent_moved(observation)
+    )
+    joint = _log_joint(belief, observation, counts, random, opponent)
+    log_evidence = logsumexp(joint) + log_binomial(observation.unseen.astype(jnp.int32), counts).sum()
+    if belief.target is not None:
+        log_evidence -= belief.target.log_possible
+    depleted = jnp.isneginf(log_evidence)
+    log_types = belief.log_types
+    if log_types is not None:
+        log_types = jnp.where(depleted, belief.log_type_probs, log_type_probs(jnp.where(depleted, 0.0, joint)))
+
+    now, history = draw_start(SERIAL, random, _START, observation, replace(belief.public, known=known))
+    log_weights, log_lik = resample.uniform_log_weights(num_particles), jnp.zeros_like(belief.log_likelihood)
+    target = None if belief.target is None else start_target(log_weights, log_lik, log_types)
+    given = replace(
+        belief,
+        log_weights=log_weights,
+        log_likelihood=log_lik,
+        trajectories=now,
+        public=history,
+        target=target,
+        log_types=log_types,
+    )
+    given = jax.tree.map(partial(jnp.where, is_possible), given, belief)
+    never = jnp.bool_(False)
+    return given, Info(
+        ess=resample.effective_sample_size(given.log_weights),
+        log_evidence=jnp.where(is_possible, log_evidence, 0.0),
+        depleted=is_possible & depleted,
+        restarted=is_possible,
+        resampled=never,
+        acceptance=jnp.float32(0.0),
+        inconsistent=~is_possible,
+    )
+
+
+def _log_joint(belief: Belief, observation: Observation, counts: Array, random: Array, opponent: Opponent) -> Array:
+    """Compute ln of each particle's part of p(hand | history), by type, without the ways to pick copies: float32[N] or [K, N]."""
+    now, log_increment = _without_hand(belief.trajectories, belief.public, counts, random)
+    log_lik = log_likelihood(now, belief.public, opponent, observation, softened=False)
+    before = belief.target_weights - mixed(belief.log_likelihood, belief.log_types)
+    is_dead = jnp.isneginf(belief.target_weights) | jnp.isneginf(log_increment)
+    joint = before + log_increment + log_lik
+    if belief.log_types is not None:
+        joint += belief.log_types[:, None]
+    # A likelihood that is not finite counts as impossible.
+    return jnp.where(is_dead | ~(joint < jnp.inf), -jnp.inf, joint)
+
+
+def _without_hand(now: Trajectories, history: PublicHistory, counts: Array, random: Array) -> tuple[Trajectories, Array]:
+    """Let all cards of a hand (int32[54]) leave every particle: the trajectories, and float32[N] log weights.
+
+    Types that few slots could hold come first. Slots exclude nested sets of types, so later types still find a slot.
+    """
+    types = np.arange(cards.NUM_TYPES)
+    colors = np.maximum(cards.COLOR_OF_TYPE[types], 0).astype(np.uint32)
+    ranks = np.asarray(cards.RANK_OF_TYPE)[types].astype(np.uint32)
+    is_slot = jnp.arange(history.max_slots) < history.num_slots
+
+    def num_open(color: Array, rank: Array) -> Array:
+        of_type = jnp.stack(bits.type_mask(color, rank))[:, None]
+        return (proposals.open_slots(history, of_type) & is_slot).sum(dtype=jnp.int32)
+
+    order = jnp.argsort(jax.vmap(num_open)(colors, ranks))
+    ends = jnp.cumsum(counts[order], dtype=jnp.int32)
+
+    def leave(index: Array, carry: tuple[Trajectories, Array]) -> tuple[Trajectories, Array]:
+        now, log_weight = carry
+        card_type = order[jnp.argmax(ends > index)]
+        color, rank = jnp.asarray(colors)[card_type], jnp.asarray(ranks)[card_type]
+        here = random_of_round(random, _DISCARD, index)
+        after, increment = proposals.condition_on_play(SERIAL, here, now, history, color, rank)
+        # The card leaves without a choice of the opponent, so there is no record.
+        return after._replace(played=now.played), log_weight + increment
+
+    return control.fori_loop(0, ends[-1], leave, (now, jnp.zeros(random.shape, jnp.float32)))
