@@ -1,9 +1,10 @@
-"""The opponent's hand, once it was shown: the exact filter and the particle filter given the hand, and what follows from there."""
+"""The opponent's hand, once it was shown: the exact and the particle filter given the hand, and what follows from there."""
 
 from __future__ import annotations
 
 import math
 from functools import cache, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -84,7 +85,7 @@ def test_exact_filter_given_the_hand(index: int) -> None:
 
 
 class Runs(NamedTuple):
-    """Independent runs of the particle filter after each step, from the one at which the hand was shown on, and the exact filter's."""
+    """Independent runs of the particle filter after each step from the known hand on, and the exact filter's."""
 
     log_evidence: np.ndarray
     types: np.ndarray
@@ -176,7 +177,9 @@ def test_evidence_of_the_hand_is_unbiased() -> None:
 KEY = jax.random.key(0)
 SEEN = make_observation("R1 R5 Y2 W", "R0", 5, rules="official")
 HAND = parse_cards("R2 R2 G7 W W+4")
-SMALL_FILTER = ParticleFilter(64, max_slots=128, max_plays=8)
+SMALL_FILTER = ParticleFilter(64, max_slots=128, max_plays=1)
+"""With room for a single record, so that two plays restart the belief."""
+_update = jax.jit(belief_update)
 
 
 def test_the_evidence_without_a_history_is_that_of_the_deal() -> None:
@@ -222,19 +225,18 @@ def view(text: str, top: str, number: int, **others: Any) -> Observation:
 
 
 def test_a_reinitialised_belief_holds_the_known_cards() -> None:
-    """With room for eight plays the belief begins again; the cards shown and not played stay, and others become possible."""
+    """After two plays the belief begins again, from the cards that were shown and not played."""
     seen = view("R1 R5 Y2 W", "G0", 6, opponent_begins=True)
     hand = parse_cards("GR GS G1 G2 R2 W+4")
-    small = ParticleFilter(64, max_slots=128, max_plays=1)
-    belief, _ = small.given_hand(KEY, small.init(KEY, seen), seen, hand)
+    belief, _ = SMALL_FILTER.given_hand(KEY, SMALL_FILTER.init(KEY, seen), seen, hand)
     plays = ["GS", "GR"]
     views = [seen]
     for number, card in enumerate(plays):
         views.append(view("R1 R5 Y2 W", card, 5 - number, opponent_begins=True, pile=" ".join(["G0", *plays[:number]])))
     restarts = 0
-    for before, after in zip(views, views[1:], strict=False):
+    for before, after in pairwise(views):
         action = history.infer_action(before, after)
-        belief, info = belief_update(belief, before, action, after, jax.random.key(1))
+        belief, info = _update(belief, before, action, after, jax.random.key(1))
         restarts += int(info.restarted)
         assert not info.depleted and not info.inconsistent
     assert restarts
@@ -242,11 +244,11 @@ def test_a_reinitialised_belief_holds_the_known_cards() -> None:
 
 
 def test_contradictions_drop_what_was_known() -> None:
-    """The opponent plays a card that it had not shown: no particle explains that, and the belief begins from the position alone."""
+    """The opponent plays a card that it had not shown: no particle explains that, and the belief restarts without it."""
     seen = view("R1 R5 Y2 W", "G0", 3, opponent_begins=True)
     belief, _ = SMALL_FILTER.given_hand(KEY, SMALL_FILTER.init(KEY, seen), seen, parse_cards("R2 R3 B4"))
     after = view("R1 R5 Y2 W", "G7", 2, pile="G0")
-    belief, info = belief_update(belief, seen, history.infer_action(seen, after), after, KEY)
+    belief, info = _update(belief, seen, history.infer_action(seen, after), after, KEY)
     assert info.depleted and info.restarted
     assert len(np.unique(np.asarray(belief.particles), axis=0)) > 1
 

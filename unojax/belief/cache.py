@@ -93,6 +93,7 @@ class BeliefCache:
         max_entries: Largest number of beliefs, the last used ones; None: no limit.
         log_types: float32[K] nats, prior over the opponent's type at the start of all sequences, for an updater with a
             `Family`; None: its own prior.
+        start: Belief at the start of all sequences; None: the updater begins it.
 
     Raises:
         ValueError: If `max_entries` is not positive.
@@ -105,11 +106,12 @@ class BeliefCache:
         key: Array | None = None,
         max_entries: int | None = None,
         log_types: ArrayLike | None = None,
+        start: CacheEntry | None = None,
     ):
         self._updater = updater
         self._key = jax.random.key(0, impl="threefry2x32") if key is None else key
         self._max_entries = max_entries
-        self._log_types = log_types
+        self._log_types, self._start = log_types, start
         self.clear()
 
     @property
@@ -147,7 +149,7 @@ class BeliefCache:
         if known >= 0:
             entry = self._entries.get(names[known])
         else:
-            entry, known = CacheEntry(begin(self._updater, self._key_at(0), views[0], self._log_types), None), 0
+            entry, known = self._start or CacheEntry(begin(self._updater, self._key_at(0), views[0], self._log_types), None), 0
             self._entries.put(names[0], entry)
         for t in range(known + 1, len(views)):
             entry = CacheEntry(*advance(self._updater, self._key_at(t), entry.belief, views[t - 1], views[t], place=t))

@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
+from unojax import cards
 from unojax.belief import history
 from unojax.belief.particles import Info
 from unojax.belief.summary import BeliefSummary, summarize
@@ -142,6 +143,33 @@ def _init(key: Array, observation: Observation, *known: ArrayLike, updater: Upda
 @partial(Program, static="updater")
 def _update(key: Array, belief: Any, before: Observation, after: Observation, *, updater: Updater) -> tuple[Any, Info]:
     return updater.update(key, belief, before, history.infer_action(before, after), after)
+
+
+def given_hand(updater: Updater, key: Array, belief: Any, observation: Observation, hand: np.ndarray) -> tuple[Any, Info]:
+    """Condition a belief on the host on the opponent's hand, bool[108], seen at the latest position.
+
+    One program for each updater.
+
+    Raises:
+        ValueError: If the hand is impossible at the position.
+    """
+    if updater.on_host:
+        return updater.given_hand(key, belief, observation, jnp.asarray(hand))
+    belief, info = _given_hand(key, belief, observation, hand, updater=updater)
+    if info.inconsistent:
+        raise ValueError("the opponent can't hold this hand: its number of cards differs, or a card is in sight elsewhere")
+    return belief, info
+
+
+def compile_given_hand(updater: Updater, key: Array, belief: Any, observation: Observation) -> None:
+    """Compile the program of `given_hand` ahead of time. No effect for an updater of the host."""
+    if not updater.on_host:
+        _given_hand.compile(key, belief, observation, np.zeros(cards.NUM_CARDS, bool), updater=updater)
+
+
+@partial(Program, static="updater")
+def _given_hand(key: Array, belief: Any, observation: Observation, hand: Array, *, updater: Updater) -> tuple[Any, Info]:
+    return updater.given_hand(key, belief, observation, hand)
 
 
 @partial(Program, static="updater")

@@ -23,7 +23,9 @@ from unojax.viz.scene import read_scene
 from unojax.viz.theme import DARK, LIGHT
 from unojax.viz.words import THEY, YOU, capitalized, card_words, move_words, result_words, start_words
 
-Question = Literal["hand", "top", "begins", "event", "draw"]
+Question = Literal["hand", "top", "begins", "event", "draw", "shown"]
+_SHOWN: Final = "challenge(...)"
+"""Line of the button for a challenge at which the other hand was shown."""
 _COLOR_LETTERS: Final[dict[str, str]] = dict(zip(cards.COLOR_NAMES, cards.COLOR_LETTERS, strict=True))
 _WIN_NOTE: Final = (
     "Share of 1,000 games won if from here both play on as the rollouts do; the other hand is drawn from the belief"
@@ -114,6 +116,8 @@ class TableBoard(Face):
             self._asks = "top"
         elif self._asks == "draw" and len(self._picked) == cards_due(self._view):
             self._enter(f"draw({','.join(self._picked)})")
+        elif self._asks == "shown" and len(self._picked) == int(self._view.opponent_count):
+            self._enter(f"challenge({','.join(self._picked)})")
         return None
 
     def _deal(self, *, opponent_begins: bool) -> None:
@@ -122,13 +126,16 @@ class TableBoard(Face):
         self._asks, self._picked = "event", []
 
     def _say(self, line: str) -> None:
-        """Enter an event; for a draw of the person, first ask for the cards."""
+        """Enter an event; for a draw of the person and a hand that was shown, first ask for the cards."""
         if self.table is None:
             raise ValueError("enter the cards of the deal first")
         if line == "draw" and self._view.is_my_turn and cards_due(self._view):
             if "draw" not in self._game.possible():
                 raise ValueError("you can't draw here")
             self._asks, self._picked = "draw", []
+            return None
+        if line == _SHOWN:
+            self._asks, self._picked = "shown", []
             return None
         return self._enter(line)
 
@@ -145,9 +152,9 @@ class TableBoard(Face):
 
     def _back(self) -> None:
         """Take back the last picked card, or the last event."""
-        if self._picked and self._asks in ("hand", "draw"):
+        if self._picked and self._asks in ("hand", "draw", "shown"):
             self._picked.pop()
-        elif self._asks == "draw" or self._fixes is not None:
+        elif self._asks in ("draw", "shown") or self._fixes is not None:
             self._asks, self._fixes = "event", None
         elif self._asks == "top":
             self._asks = "hand"
@@ -209,7 +216,7 @@ class TableBoard(Face):
         """Return the state of a game up to the requested event, with belief and advice."""
         game, view = self._game, self._view
         scene, possible = read_scene(view), set(game.possible())
-        is_mine, asks_cards = bool(view.is_my_turn), self._asks == "draw"
+        is_mine, asks_cards = bool(view.is_my_turn), self._asks in ("draw", "shown")
         plays = {line.partition(":")[0] for line in possible}
         looked, pooled = (table.look(), table.advise()) if self._fixes is None else (None, None)
         if looked is not None:
@@ -222,6 +229,7 @@ class TableBoard(Face):
         others = [{"kind": "enter", "line": line, "words": words[line]} for line in lines]
         if is_mine and "challenge" in possible and not asks_cards:
             verdicts = [(f"challenge({how})", f"I challenge, and {how}") for how in ("won", "lost")]
+            verdicts.append((_SHOWN, "I challenge, and see their hand …"))
             others = [{"kind": "enter", "line": line, "words": told} for line, told in verdicts] + others[:-1]
         if not view.terminated and not asks_cards:
             others.append({"kind": "enter", "line": "=", "words": "I lost track …", "asks": "How many cards do they hold?"})
@@ -261,6 +269,8 @@ class TableBoard(Face):
     def _says(self, view: Observation, names: tuple[str, str], prob_no_playable: float | None) -> str:
         if self._asks == "draw":
             return f"Which {'cards' if cards_due(view) > 1 else 'card'} did you draw? {len(self._picked)} of {cards_due(view)}."
+        if self._asks == "shown":
+            return f"Which cards did they show? {len(self._picked)} of {int(view.opponent_count)}."
         if self._fixes is not None:
             return f"What happened in move {self._fixes}?"
         if view.terminated:
@@ -317,8 +327,14 @@ def _moves(game: SeenGame, names: tuple[str, str]) -> list[dict[str, Any]]:
         words = f"You lost track: they hold {int(after.opponent_count)}."
         if event.kind != "count":
             words = move_words(read_scene(before), read_scene(after), names)
+            words += f" They showed {_words_of(event.shown)}." if event.shown else ""
         moves.append({"by": YOU if before.is_my_turn else "opponent", "card": event.kind == "play", "words": words})
     return moves
+
+
+def _words_of(hand: str) -> str:
+    """Return the cards of a hand, `R5 Y2`, in words."""
+    return ", ".join(card_words(cards.TYPE_NAMES.index(name)) for name in hand.split())
 
 
 def _advice(pooled: Pooled | None) -> dict[str, Any]:

@@ -72,12 +72,12 @@ class FollowTable:
         from rich.console import Console
 
         from unojax.terminal.conversation import read_line
-        from unojax.terminal.table_conversation import TableConversation, complete_words
+        from unojax.terminal.table_conversation import TableConversation, complete_words, words_of
 
         path = self.resume if self.save is None else self.save
         console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
         table = _start(self, rules)
-        complete_words(table.possible)
+        complete_words(lambda: words_of(table))
         animate = sys.stdout.isatty() and console.is_interactive
         return TableConversation(table, read_line, console, path, animate=animate).run()
 

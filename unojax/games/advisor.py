@@ -13,10 +13,10 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from unojax.belief.cache import BeliefCache, Recent, names_of
+from unojax.belief.cache import BeliefCache, CacheEntry, Recent, names_of
 from unojax.belief.opponents import Family
 from unojax.belief.summary import BeliefSummary
-from unojax.belief.tracking import Look, look, shapes_of
+from unojax.belief.tracking import Look, compile_given_hand, given_hand, look, shapes_of
 from unojax.belief.updaters import GivenHands, Oracle
 from unojax.games.choices import choices
 from unojax.observation import Observation
@@ -27,7 +27,7 @@ from unojax.search.win_estimate import win_probability
 
 _MAX_KEPT: Final = 128
 """Positions with cached beliefs and answers, at 0.4 MB per 1024 particles."""
-_BELIEFS, _HANDS, _SEARCH, _WIN = range(4)
+_BELIEFS, _HANDS, _SEARCH, _WIN, _SHOWN = range(5)
 """Random streams."""
 Views = Sequence[Observation]
 """All observations of a player: the first view and one view after each transition."""
@@ -95,6 +95,7 @@ class Advisor:
         num_beliefs: int = 1,
         log_types: ArrayLike | None = None,
         steps_before: int = 0,
+        starts: Sequence[CacheEntry] = (),
     ):
         """Prepare advice for a game, by a search for the same rules.
 
@@ -104,6 +105,7 @@ class Advisor:
             num_beliefs: Number of independent beliefs, whose differences estimate the error.
             log_types: Log posterior over the opponent's types (`learned`) from an earlier game.
             steps_before: Steps of the game before the player's first view.
+            starts: Beliefs at the first view (`given_hand`), which replace `num_beliefs` and `log_types`.
 
         Raises:
             ValueError: If the search sees more than the player.
@@ -115,14 +117,17 @@ class Advisor:
         self.updater, self.search, self._key = search.updater, search.counting_wins(), key
         if self.updater.on_host:
             self.search = replace(self.search, updater=GivenHands())
-        self._log_types, self._steps_before = log_types, steps_before
-        self._beliefs = tuple(self._new_beliefs(number) for number in range(num_beliefs))
+        self._log_types, self._steps_before, self._starts = log_types, steps_before, starts
+        self._beliefs = tuple(self._new_beliefs(number) for number in range(len(starts) or num_beliefs))
         self._answers = Recent[Any, Any](_MAX_KEPT)
 
     def warm(self, start: Observation) -> None:
         """Compile the programs for tracking and advice, given the player's first view. Changes nothing."""
         # Two equal views: nothing happened between them.
-        look(self.updater, self._key, self._new_beliefs(0).belief([start, start]), start)
+        belief = self._new_beliefs(0).belief([start, start])
+        look(self.updater, self._key, belief, start)
+        if start.rules.wild_draw_four == "challenge":
+            compile_given_hand(self.updater, self._key, belief, start)
         self.compile_search(start)
 
     def compile_search(self, view: Observation) -> None:
@@ -176,6 +181,11 @@ class Advisor:
             return None
         return jax.device_get(self._beliefs[0].belief(views).log_type_probs)
 
+    def given_hand(self, views: Views, hand: np.ndarray) -> tuple[CacheEntry, ...]:
+        """Return the beliefs at the last view, conditioned on the opponent's hand (bool[108]), which the player sees there."""
+        entries = zip(self._keys_at(_SHOWN, views), self._beliefs, strict=True)
+        return tuple(CacheEntry(*given_hand(self.updater, key, cache.belief(views), views[-1], hand)) for key, cache in entries)
+
     def _answer(self, question: Any, views: Views, find: Callable[[Views], Any]) -> Any:
         asked = question, names_of(views)[-1]
         if asked not in self._answers:
@@ -218,7 +228,8 @@ class Advisor:
 
     def _new_beliefs(self, number: int) -> BeliefCache:
         key = jax.random.fold_in(jax.random.fold_in(self._key, _BELIEFS), number)
-        return BeliefCache(self.updater, key=key, max_entries=_MAX_KEPT, log_types=self._log_types)
+        start = self._starts[number] if self._starts else None
+        return BeliefCache(self.updater, key=key, max_entries=_MAX_KEPT, log_types=self._log_types, start=start)
 
     def _key_at(self, purpose: int, views: Views) -> Array:
         return jax.random.fold_in(jax.random.fold_in(self._key, purpose), len(views) - 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import jax
@@ -22,7 +23,7 @@ from unojax.observation import Observation
 from unojax.rules import Rules, as_rules
 from unojax.search import TABLE_REPLICATES, TABLE_SEARCH
 from unojax.search.pooling import Pooled
-from unojax.text import make_observation
+from unojax.text import make_observation, parse_cards
 
 NAMES: Final = ("you", "they")
 """Names of the observer and the other player in messages."""
@@ -117,7 +118,7 @@ class Table:
         self.game, self.seed = game, int(seed)
         self._agent, self._replicates = agent, replicates
         self.search = read_search(agent, self.rules)
-        # Keyed by the events before the last count, and by all events.
+        # Keyed by the events up to the last count or shown hand, and by all events.
         self._advisors, self._advice = advisors, advice
 
     @property
@@ -182,7 +183,7 @@ class Table:
 
     def look(self) -> WinEstimate:
         """Return the belief about the other hand and type, and the observer's win probability; any player may be to move."""
-        advisor, views = self._advisor, self.game.tracked
+        advisor, views = self._advisor, self._tracked
         if not self.is_over:
             return advisor.win_estimate(views, num_games=_GAMES)
         looked = advisor.look(views)
@@ -194,20 +195,20 @@ class Table:
             return None
         if self.events not in self._advice:
             advisor = self._advisor
-            estimates = list(advisor.replicates(self.game.tracked, self._replicates))
+            estimates = list(advisor.replicates(self._tracked, self._replicates))
             self._advice[self.events] = advisor.pool(estimates, self.view)
         return self._advice[self.events]
 
     @property
     def belief(self) -> Any:
         """Return the belief over the other hand, from the search's updater."""
-        return self._advisor.belief(self.game.tracked)
+        return self._advisor.belief(self._tracked)
 
     @property
     def is_explained(self) -> bool:
         """Return whether the belief explains the last event; if not, the belief restarted from the view alone."""
         try:
-            self._advisor.check_explained(self.game.tracked)
+            self._advisor.check_explained(self._tracked)
         except UnexplainedError:
             return False
         return True
@@ -215,12 +216,12 @@ class Table:
     @property
     def learned(self) -> Array | None:
         """Return the posterior over the other player's types; None without types."""
-        return self._advisor.learned(self.game.tracked)
+        return self._advisor.learned(self._tracked)
 
     def warm(self) -> None:
         """Compile the programs that track the game. Changes nothing."""
         any(map(self.game.can_play, self.possible()))
-        self._advisor.warm(self.game.tracked[0])
+        self._advisor.warm(self._tracked[0])
         self.look()
 
     @property
@@ -234,21 +235,37 @@ class Table:
         write_game(path, self.record)
 
     @property
+    def _tracked(self) -> tuple[Observation, ...]:
+        """Return the views since the last count or shown hand, which the belief tracks."""
+        return _since_settled(self.game)
+
+    @property
     def _advisor(self) -> Advisor:
-        """Return the advisor for the events since the last count, with the posterior over types from the events before it."""
+        """Return the advisor for the events since the last count or shown hand."""
         return self._advisor_of(self.game)
 
     def _advisor_of(self, game: SeenGame) -> Advisor:
-        forgotten = game.events[: game.num_forgotten]
-        if forgotten not in self._advisors:
-            search, log_types = self.search, None
-            if forgotten:
-                earlier = game.back(len(game.events) - len(forgotten) + 1)
-                log_types = self._advisor_of(earlier).learned(earlier.tracked)
+        settled = game.events[: game.num_settled]
+        if settled not in self._advisors:
+            begun: dict[str, Any] = {}
+            if settled:
+                begun = self._begun_by(game.back(len(game.events) - len(settled)))
             key = jax.random.key(self.seed, impl="threefry2x32")
-            steps_before = game.num_steps - len(game.tracked) + 1
-            self._advisors[forgotten] = Advisor(search, key, log_types=log_types, steps_before=steps_before)
-        return self._advisors[forgotten]
+            steps_before = game.num_steps - len(_since_settled(game)) + 1
+            self._advisors[settled] = Advisor(self.search, key, steps_before=steps_before, **begun)
+        return self._advisors[settled]
+
+    def _begun_by(self, game: SeenGame) -> dict[str, Any]:
+        """Return what an advisor begins with after the last event, a count or a challenge at which the hand was shown.
+
+        A count leaves the posterior over the other player's types. A hand conditions the belief.
+        """
+        last = game.events[-1]
+        if not last.shown:
+            earlier = game.back()
+            return {"log_types": self._advisor_of(earlier).learned(_since_settled(earlier))}
+        earlier = replace(game, events=(*game.events[:-1], last.without_hand))
+        return {"starts": self._advisor_of(earlier).given_hand(_since_settled(earlier), parse_cards(last.shown))}
 
 
 def _dealt(hand: str, top: str, opponent_begins: bool, pile: str, penalty: int | str, rules: Rules) -> Observation:
@@ -265,6 +282,11 @@ def _dealt(hand: str, top: str, opponent_begins: bool, pile: str, penalty: int |
     due = drawn if rules.start_effects == "forfeit" else 0
     words: dict[str, Any] = {"penalty": due, "opponent_begins": opponent_begins}
     return make_observation(hand, top, theirs, **words, rules=rules)
+
+
+def _since_settled(game: SeenGame) -> tuple[Observation, ...]:
+    """Return the views since the last count or shown hand."""
+    return game.observations[game.num_settled :]
 
 
 def _named(game: SeenGame) -> SeenGame:

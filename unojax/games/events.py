@@ -7,17 +7,18 @@
     pass               the player to move keeps the card just drawn
     challenge          the other player challenges the observer's Wild+4
     challenge(won)     the observer challenges, and the Wild+4 was against the rules; challenge(lost): it was not
+    challenge(won,R5,Y2)   the same, and the other player showed this hand
     =6                 the observer lost track: the other player holds 6 cards now
 
-Reading ignores case and accepts short forms and words: `w b`, `wb`, `blue 5`, `d`, `d g7`, `p`, `c`, `c won`, `they have 6
-cards`.
+Reading ignores case and accepts short forms and words: `w b`, `wb`, `blue 5`, `d`, `d g7`, `p`, `c`, `c won`, `c r5 y2`, `they
+have 6 cards`. A hand that was shown decides the challenge, so its outcome may be left out.
 """
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import jax
@@ -34,8 +35,8 @@ GOES_ON: Final = "+"
 WON: Final = "won"
 LOST: Final = "lost"
 EVENT_HELP: Final = (
-    "write a card (R5, YS, W:B), draw (your own with the cards, draw G7), pass, challenge (won or lost), or =6 for the number of "
-    "cards that the other player holds"
+    "write a card (R5, YS, W:B), draw (your own with the cards, draw G7), pass, challenge (your own: won or lost, and the hand "
+    "that was shown), or =6 for the number of cards that the other player holds"
 )
 
 _LOST_TRACK: Final = re.compile(
@@ -62,7 +63,7 @@ class Event:
     Attributes:
         kind: Kind of event.
         detail: Play: the action, `W:B`. Draw: the named cards, `R5,W`, or `+` if the turn stays open. Challenge: `won` or
-            `lost`. Count: the number of cards. Else empty.
+            `lost`, and the hand that was shown, `won,R5,Y2`. Count: the number of cards. Else empty.
     """
 
     kind: Kind
@@ -83,6 +84,16 @@ class Event:
         if self.kind == "play":
             return text.parse_action(self.detail)
         return {"draw": cards.DRAW, "pass": cards.DRAW, "challenge": cards.CHALLENGE, "count": -1}[self.kind]
+
+    @property
+    def shown(self) -> str:
+        """Return the hand that the other player showed at a challenge, `R5 Y2`; empty if it is not stated."""
+        return self.detail.partition(",")[2].replace(",", " ") if self.kind == "challenge" else ""
+
+    @property
+    def without_hand(self) -> Event:
+        """Return the event without the hand that was shown."""
+        return replace(self, detail=self.detail.partition(",")[0]) if self.shown else self
 
 
 def cards_due(view: Observation) -> int:
@@ -127,7 +138,7 @@ def next_event(words: deque[str], view: Observation, names: tuple[str, str]) -> 
     if word in _PASSES:
         return Event("pass")
     if name in _CHALLENGES:
-        return _challenge(word, words)
+        return _challenge(word, words, view)
     if name not in _DRAWS:
         return Event("play", text.format_action(_play(word)))
     if word.endswith("-"):
@@ -160,11 +171,26 @@ def event_between(before: Observation, after: Observation) -> Event:
     return Event("draw" if after.terminated else "pass")
 
 
-def _challenge(word: str, words: deque[str]) -> Event:
-    said = {"+": WON, "-": LOST}.get(word[-1], "")
-    if not said and words and words[0].strip("()") in _VERDICTS:
-        said = _VERDICTS[words.popleft().strip("()")]
-    return Event("challenge", said)
+def _challenge(word: str, words: deque[str], view: Observation) -> Event:
+    """Read the outcome of a challenge and the hand that was shown, with or without parentheses.
+
+    No card can be played right after a challenge, so all cards that follow belong to the hand.
+    """
+    said, named = {"+": WON, "-": LOST}.get(word[-1], ""), list[str]()
+    while words and (words[0].startswith("(") or words[0] in _VERDICTS or _is_card(words[0])):
+        for stated in _WORD.findall(words.popleft().strip("()")):
+            if stated in _VERDICTS and not (said or named):
+                said = _VERDICTS[stated]
+            elif _is_card(stated):
+                named.append(stated)
+            else:
+                raise ValueError(f"after challenge write won or lost, and then the cards that were shown, got {stated.lower()!r}")
+    if not named:
+        return Event("challenge", said)
+    hand = parse_counts(" ".join(named), "the hand shown")
+    is_guilty = hand[cards.COLOR_OF_TYPE == int(view.contested)].any()
+    shown = text.format_cards(cards.onehot_of(hand)).replace(" ", ",")
+    return Event("challenge", f"{said or (WON if is_guilty else LOST)},{shown}")
 
 
 def _play(word: str) -> int:

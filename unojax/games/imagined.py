@@ -62,7 +62,7 @@ def _told(event: Event) -> str:
 def _shows(event: Event, before: Observation, after: Observation) -> bool:
     """Return whether the simulated event matches the reported one."""
     shown = event_between(before, after)
-    return shown.kind == event.kind and (event.kind == "play" or not event.detail or shown.detail == event.detail)
+    return shown.kind == event.kind and (event.kind == "play" or not event.detail or shown == event.without_hand)
 
 
 def _recounted(seen: Observation, number: int, names: tuple[str, str]) -> Observation:
@@ -84,7 +84,7 @@ def _of_mine(seen: Observation, event: Event, me: str) -> _Hidden:
     if event.action >= len(legal) or not legal[event.action] or (event.kind == "pass" and "pass" not in named):
         raise ValueError(f"{me} can't {_told(event)}: legal here: {', '.join(named)}")
     if event.kind == "challenge":
-        return _Hidden(_contested_hand(seen, event))
+        return _Hidden(_shown_hand(seen, event, me) if event.shown else _contested_hand(seen, event))
     if event.kind != "draw":
         return _Hidden(any_hand)
     if "pass" in named:
@@ -114,6 +114,28 @@ def _contested_hand(seen: Observation, event: Event) -> np.ndarray:
     if not (unseen * is_of_color).any():
         raise ValueError(f"the challenge can't be won: no {color} card is left for the other hand")
     return _with_one(np.where(is_of_color, unseen, 0), unseen, held)
+
+
+def _shown_hand(seen: Observation, event: Event, me: str) -> np.ndarray:
+    """Return the hand that the other player showed at the observer's challenge."""
+    hand, unseen, held = (
+        cards.count_types(text.parse_cards(event.shown)).astype(int),
+        unseen_types(seen),
+        int(seen.opponent_count),
+    )
+    if hand.sum() != held:
+        raise ValueError(f"the hand shown must have {held} cards, as many as the other player holds, got {hand.sum()}")
+    if (seen_elsewhere := np.flatnonzero(hand > unseen)).size:
+        t = seen_elsewhere[0]
+        name = cards.TYPE_NAMES[t] if hand[t] == 1 else f"{hand[t]} x {cards.TYPE_NAMES[t]}"
+        where = f"only {unseen[t]} is left for it" if unseen[t] else _where(seen, t, me)
+        raise ValueError(f"the hand shown can't hold {name}: {where}")
+    guilty, color = np.flatnonzero(hand * (cards.COLOR_OF_TYPE == int(seen.contested))), cards.COLOR_NAMES[int(seen.contested)]
+    if event.without_hand.detail == WON and not guilty.size:
+        raise ValueError(f"the challenge can't be won: the hand shown holds no {color} card")
+    if event.without_hand.detail == LOST and guilty.size:
+        raise ValueError(f"the challenge can't be lost: the hand shown holds {cards.TYPE_NAMES[guilty[0]]}")
+    return hand
 
 
 def _hand_besides(seen: Observation, named: np.ndarray) -> np.ndarray:

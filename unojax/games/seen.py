@@ -111,6 +111,12 @@ class SeenGame:
         """Return the number of events before the last count, whose information about the other hand is void."""
         return max((number for number, event in enumerate(self.events, 1) if event.kind == "count"), default=0)
 
+    @cached_property
+    def num_settled(self) -> int:
+        """Return the number of events up to the last shown hand or count, with which a belief begins again."""
+        shown = (number for number, event in enumerate(self.events, 1) if event.shown)
+        return max(self.num_forgotten, *shown, 0)
+
     @property
     def tracked(self) -> tuple[Observation, ...]:
         """Return the views that a belief uses: those since the last count."""
@@ -137,7 +143,7 @@ class SeenGame:
                 views.append(view_after(views[-1], event, self.names))
             except ValueError as error:
                 raise ImpossibleActionError(len(events) + 1, error) from error
-            events.append(event if event.kind == "count" else event_between(views[-2], views[-1]))
+            events.append(event if event.kind == "count" or event.shown else event_between(views[-2], views[-1]))
         return replace(self, observations=tuple(views), events=tuple(events))
 
     def possible(self) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ d g7     you draw the green 7; d g7 r1 where two are due.
 d+       they draw, and may play that card: then the card, or p.
 p        pass after a draw.
 c        they challenge your Wild+4; c won or c lost: your own challenge.
+c r2 g7  your challenge, and the whole hand that they showed.
 =6       you lost track: they hold 6 cards.
 Several at once: d; r5. Tab completes. Enter shows the table again.
 u        take the last event back; u3 takes three back.

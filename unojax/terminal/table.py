@@ -40,7 +40,8 @@ def event(game: SeenGame, number: int) -> Text:
     head = Text(f"{number:>3}  ", style="dim")
     if what.kind == "count":
         return head.append(f"You lost track: they hold {count(int(after.opponent_count), 'card')}.")
-    return head.append_text(drawing.move(read_scene(before), read_scene(after), names_of(game)))
+    head.append_text(drawing.move(read_scene(before), read_scene(after), names_of(game)))
+    return head.append(f" They showed {what.shown}.") if what.shown else head
 
 
 def events(game: SeenGame) -> list[Text]:

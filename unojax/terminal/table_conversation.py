@@ -7,11 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 
+import numpy as np
 from rich.console import Console
 from rich.text import Text
 
+from unojax import cards
 from unojax.device.process import EXIT_INTERRUPTED
 from unojax.games.at_table import Table
+from unojax.games.events import LOST, WON
 from unojax.games.seen import ImpossibleActionError
 from unojax.terminal import table as view
 from unojax.terminal.conversation import COMPILING
@@ -123,8 +126,17 @@ class TableConversation:
             self.console.print(Text(f"The game could not be saved in {self.path}: {error.strerror}."), soft_wrap=True)
 
 
+def words_of(table: Table) -> tuple[str, ...]:
+    """Return the words that an entry may hold next: possible events, and what a challenge of the person's own showed."""
+    possible = table.possible()
+    if not (table.is_my_turn and "challenge" in possible):
+        return possible
+    unseen = np.flatnonzero(table.view.unseen).tolist()
+    return (*possible, WON, LOST, *(cards.TYPE_NAMES[t] for t in unseen))
+
+
 def complete_words(words: Callable[[], tuple[str, ...]]) -> None:
-    """Complete the possible next events with the Tab key, if the terminal supports it."""
+    """Complete these words with the Tab key, if the terminal supports it."""
     with suppress(ImportError):
         import readline
 
@@ -133,5 +145,5 @@ def complete_words(words: Callable[[], tuple[str, ...]]) -> None:
             return matches[number] if number < len(matches) else None
 
         readline.set_completer(complete)
-        readline.set_completer_delims(" ;,")
+        readline.set_completer_delims(" ;,()")
         readline.parse_and_bind("tab: complete")

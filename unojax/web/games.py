@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,15 +15,10 @@ from unojax.games.gamefile import GameFile, parse_game, read_game, write_game
 from unojax.games.setup import Setup
 from unojax.rules import PRESETS, Rules, as_rules, field_types
 from unojax.specs import choose_opponent, runs_code
+from unojax.web.store import Store, put_aside
 
-_NAME: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""Name of a tab's game and of its file: a UUID."""
-_KEPT_SECONDS: Final = 30 * 24 * 3600
-"""Seconds for which the file of an inactive game is kept."""
 _FIELDS: Final = "fields"
 """Marks the rules of a form as those of its fields instead of a preset."""
-_MAX_LOADED: Final = 32
-"""Most games in memory; others are read from their files."""
 
 Send = Callable[[str, dict[str, Any]], None]
 """`send(name, message)` sends a message to all pages that show the game of that name."""
@@ -134,13 +125,7 @@ class Games:
     """Games of all tabs. Not thread-safe: one thread calls at a time."""
 
     def __init__(self, folder: Path, defaults: Defaults, send: Send):
-        self._folder, self._defaults, self._send = folder, defaults, send
-        self._loaded: dict[str, TabGame] = {}
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for path in folder.glob("*.json"):
-            with suppress(OSError):
-                if time.time() - path.stat().st_mtime > _KEPT_SECONDS:
-                    path.unlink()
+        self._store, self._defaults, self._send = Store[TabGame](folder), defaults, send
 
     def hear(self, name: str, message: dict[str, Any]) -> None:
         """Answer a message of a tab.
@@ -163,16 +148,16 @@ class Games:
 
     def find(self, name: str) -> TabGame:
         """Return the game of a tab, from its file if necessary. Raises ValueError if there is none."""
-        check_name(name)
-        if name not in self._loaded:
-            path = self._path(name)
+
+        def load(path: Path) -> TabGame:
             if not path.exists():
                 raise ValueError("this game is no longer kept")
             saved = read_game(path)
             game = self._take_up(name, saved)
             game.begin(saved.seed, saved)
-            self._keep(name, game)
-        return self._loaded[name]
+            return game
+
+        return self._store.find(name, load)
 
     def _greet(self, name: str) -> None:
         """Show a tab its game, or deal one; set aside a game that can't continue."""
@@ -181,11 +166,10 @@ class Games:
             game = self.find(name)
         except (ValueError, RuntimeError) as error:
             # An opponent may also fail, or need more memory than available.
-            check_name(name)
-            if (aside := put_aside(self._path(name))) is not None:
+            if (aside := put_aside(self._store.path(name))) is not None:
                 why = str(error).partition("\n")[0]
                 notice = f"The last game can't go on, so this is another one: {why}. Its file is now {str(aside)!r}."
-            game = self._keep(name, self._new(name, self._defaults.opponent, self._defaults.seat, self._defaults.rules))
+            game = self._store.keep(name, self._new(name, self._defaults.opponent, self._defaults.seat, self._defaults.rules))
             game.begin(self._defaults.seed)
         self._send(name, {"kind": "choices", "choices": game.choices})
         game.publish(game.state)
@@ -230,10 +214,10 @@ class Games:
             game.begin(seed, past)
         except Exception:
             if aside is not None:
-                aside.replace(self._path(name))
+                aside.replace(self._store.path(name))
             now.show_again()
             raise
-        self._keep(name, game)
+        self._store.keep(name, game)
         self._send(name, {"kind": "choices", "choices": game.choices})
         game.tell_of(aside)
 
@@ -248,47 +232,11 @@ class Games:
 
     def _new(self, name: str, opponent: str | None, seat: int, rules: Rules) -> TabGame:
         options = {"opponent": opponent, "seat": seat, "rules": rules, "adviser": self._defaults.adviser}
-        return TabGame(name, self._path(name), self._send, **options)
-
-    def _path(self, name: str) -> Path:
-        return self._folder / f"{name}.json"
-
-    def _keep(self, name: str, game: TabGame) -> TabGame:
-        self._loaded.pop(name, None)
-        self._loaded[name] = game
-        while len(self._loaded) > _MAX_LOADED:
-            del self._loaded[next(iter(self._loaded))]
-        return game
-
-
-def put_aside(path: Path) -> Path | None:
-    """Rename the file of a game, if it exists, so that the next game does not replace it.
-
-    It replaces no other file, and is kept as long as if it had been played now.
-
-    Raises:
-        ValueError: If it can't be renamed.
-    """
-    if not path.exists():
-        return None
-    others = (path.with_name(f"{path.stem}.kept{number}.json") for number in chain([""], count(2)))
-    aside = next(other for other in others if not other.exists())
-    try:
-        path.rename(aside)
-        aside.touch()
-    except OSError as error:
-        raise ValueError(f"the game before can't be put aside ({error.strerror}), and is not replaced: {str(path)!r}") from None
-    return aside
+        return TabGame(name, self._store.path(name), self._send, **options)
 
 
 def _where(aside: Path) -> str:
     return f"The game before is unfinished: loading {str(aside)!r} goes on with it."
-
-
-def check_name(name: str) -> None:
-    """Raise ValueError if the name is not that of a tab's game."""
-    if not _NAME.fullmatch(name):
-        raise ValueError("the name of a game must be a UUID")
 
 
 def read_rules(choices: dict[str, Any], now: Rules) -> Rules:

@@ -13,7 +13,8 @@ from unojax.games.gamefile import parse_game
 from unojax.observation import Observation
 from unojax.rules import Rules
 from unojax.search import TABLE_SEARCH
-from unojax.web.games import Send, Tab, check_name
+from unojax.web.games import Send, Tab
+from unojax.web.store import Store
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,7 @@ class Tables:
     """Tables of all tabs. Not thread-safe: one thread calls at a time."""
 
     def __init__(self, folder: Path, defaults: TableDefaults, send: Send):
-        self._folder, self._defaults, self._send = folder, defaults, send
-        self._loaded: dict[str, TabTable] = {}
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._store, self._defaults, self._send = Store[TabTable](folder), defaults, send
 
     def hear(self, name: str, message: dict[str, Any]) -> None:
         """Answer a message of a tab. Raises ValueError, with a message for the person, if the request is refused."""
@@ -73,8 +72,8 @@ class Tables:
             board.new_table()
         elif kind == "load":
             saved = parse_game(str(message.get("text", "")))
-            self._loaded[name] = self._new(name, Table.of(saved.seen(), agent=self._defaults.agent, seed=saved.seed or 0))
-            self._loaded[name].show()
+            table = Table.of(saved.seen(), agent=self._defaults.agent, seed=saved.seed or 0)
+            self._store.keep(name, self._new(name, table)).show()
         elif kind == "save":
             self._send(name, {"kind": "record", "text": board.record.to_json()})
         elif kind == "board":
@@ -82,16 +81,11 @@ class Tables:
 
     def find(self, name: str) -> TabTable:
         """Return the table of a tab, from its file if necessary."""
-        check_name(name)
-        if name not in self._loaded:
-            path, table = self._path(name), self._defaults.table
-            if path.exists():
-                table = Table.resume(path, agent=self._defaults.agent)
-            self._loaded[name] = self._new(name, table)
-        return self._loaded[name]
+
+        def load(path: Path) -> TabTable:
+            return self._new(name, Table.resume(path, agent=self._defaults.agent) if path.exists() else self._defaults.table)
+
+        return self._store.find(name, load)
 
     def _new(self, name: str, table: Table | None) -> TabTable:
-        return TabTable(name, self._path(name), self._send, self._defaults, table)
-
-    def _path(self, name: str) -> Path:
-        return self._folder / f"{name}.json"
+        return TabTable(name, self._store.path(name), self._send, self._defaults, table)

@@ -1,0 +1,187 @@
+"""A hand that was shown at a challenge: entered, corrected, taken back, saved and resumed, and the belief after it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from tests.helpers import assert_trees_equal
+from unojax import Rules, cards, parse_cards
+from unojax.belief.tracking import given_hand, track
+from unojax.games.at_table import Table
+from unojax.games.seen import ImpossibleActionError, SeenGame, play_seen
+from unojax.terminal.table import event as event_words
+from unojax.terminal.table_conversation import words_of
+
+AGENT = {"agent": "mc:rollouts=16,particles=64,policy=uniform,model=uniform|scarcest-color", "seed": 3}
+HAND = "R1 R5 Y2 YS B7 G+2 W"
+BEFORE = "r5 w4b"
+"""They play a Wild+4 on the red 5, and declare blue."""
+GUILTY, INNOCENT = "R2 R3 R4 Y1 G7 W", "Y1 Y3 Y4 G7 W W+4"
+
+
+def table(line: str = BEFORE) -> Table:
+    made = Table(HAND, "R0", rules="official", **AGENT)
+    made.play(line)
+    return made
+
+
+@pytest.fixture(scope="module")
+def challenged() -> Table:
+    """A table after a challenge that was won, at which they showed their hand."""
+    return table(f"{BEFORE} challenge({GUILTY})")
+
+
+@pytest.mark.parametrize(
+    ("line", "event"),
+    [
+        ("c r2 r3 r4 y1 g7 w", "challenge(won,R2,R3,R4,Y1,G7,W)"),
+        ("c won w g7 y1 r4 r3 r2", "challenge(won,R2,R3,R4,Y1,G7,W)"),
+        ("c+ r2 r3 r4 y1 g7 w", "challenge(won,R2,R3,R4,Y1,G7,W)"),
+        ("challenge won (red 2, red 3, R4 Y1 G7 wild)", "challenge(won,R2,R3,R4,Y1,G7,W)"),
+        ("c y1 y3 y4 g7 w w4", "challenge(lost,Y1,Y3,Y4,G7,W,W+4)"),
+        ("c- (y1 y3 y4 g7 w w+4)", "challenge(lost,Y1,Y3,Y4,G7,W,W+4)"),
+        ("challenge(lost,Y1,Y3,Y4,G7,W,W+4)", "challenge(lost,Y1,Y3,Y4,G7,W,W+4)"),
+        ("c won", "challenge(won)"),
+    ],
+)
+def test_short_forms_round_trip(line: str, event: str) -> None:
+    """The canonical text reads back as the same event, alone and before a draw."""
+    game = table().game
+    assert str(game.play(line).events[-1]) == event
+    for draws in ("", " draw" if "won" in event else " draw(R6,R6,R7,R7,R8,R8)"):
+        after = game.play(line + draws)
+        again = play_seen(game.start, after.notation)
+        assert again.events == after.events
+        assert [e.shown for e in again.events] == [e.shown for e in after.events]
+
+
+BAD = [
+    ("c r2", "the hand shown must have 6 cards, as many as the other player holds, got 1"),
+    ("c r2 r3 r4 r6 y1 g7 w", "the hand shown must have 6 cards, as many as the other player holds, got 7"),
+    ("c r0 r3 r4 y1 g7 w", "the hand shown can't hold R0: the only one is on the pile"),
+    ("c r5 r5 r4 y1 g7 w", "the hand shown can't hold 2 x R5: only 1 is left for it"),
+    ("c g+2 g+2 r4 y1 g7 w", "the hand shown can't hold 2 x G+2: only 1 is left for it"),
+    ("c won y1 y3 y4 g7 w w4", "the challenge can't be won: the hand shown holds no red card"),
+    ("c lost r2 r3 r4 y1 g7 w", "the challenge can't be lost: the hand shown holds R2"),
+    ("c- r2 y3 y4 y1 g7 w", "the challenge can't be lost: the hand shown holds R2"),
+    ("c r2 r2 r2 y1 g7 w", "3 x R2 in the hand shown, but there are only 2"),
+    ("c won (r2 q)", "after challenge write won or lost, and then the cards that were shown, got 'q'"),
+    ("c won lost r2 r3 r4 y1 g7 w", "after challenge write won or lost, and then the cards that were shown, got 'lost'"),
+    ("c w:b r3 r4 y1 g7 w", "unknown card 'W:B' in the hand shown"),
+    ("c", "say how the challenge ended"),
+]
+
+
+@pytest.mark.parametrize(("line", "says"), BAD)
+def test_impossible_hands_are_refused_in_words(line: str, says: str) -> None:
+    game = table()
+    before = game.game
+    with pytest.raises(ImpossibleActionError, match=re.escape(f"action 3: {says}")):
+        game.play(line)
+    assert game.game is before
+
+
+def test_the_other_player_is_not_shown_a_hand() -> None:
+    game = Table("R1 R5 Y2 YS B7 G+2 W+4", "R0", rules="official").game.play("w4b")
+    with pytest.raises(ImpossibleActionError, match="write challenge alone"):
+        game.play("c won r1 r5 y2 ys b7 g+2")
+    with pytest.raises(ImpossibleActionError, match="you can't challenge"):
+        table("r5 d").play("c r2 r3")
+
+
+def test_completion_offers_the_unseen_cards() -> None:
+    words = set(words_of(table()))
+    assert {"draw", "challenge", "won", "lost", "R2", "W+4", "W"} <= words and not {"R0", "W:B"} & words
+    assert words_of(table("r5")) == table("r5").possible()
+
+
+def test_the_event_in_words() -> None:
+    game = table().game.play(f"c {GUILTY.lower()}")
+    assert str(event_words(game, 3)).endswith("They showed R2 R3 R4 Y1 G7 W.")
+
+
+def test_the_belief_is_the_hand(challenged: Table) -> None:
+    """All particles hold it, the types are kept, and the advice and the win probability follow from it."""
+    hand = parse_cards(GUILTY)
+    assert (np.asarray(challenged.belief.particles) == hand).all() and challenged.is_explained
+    looked = challenged.look()
+    np.testing.assert_array_equal(np.asarray(looked.belief.expected_counts).round(5), cards.count_types(hand))
+    assert sum(looked.types.values()) == pytest.approx(1.0, abs=1e-4)
+    assert challenged.learned is not None and np.isfinite(challenged.learned).all()
+    # It is also evidence about the type: the updater's own function says how much.
+    unaware = table(f"{BEFORE} c won")
+    assert unaware.learned is not None and np.abs(challenged.learned - unaware.learned).max() > 1e-6
+    assert 0 < looked.win_probability < 1
+
+
+def test_later_events_continue_from_the_hand(challenged: Table) -> None:
+    """They draw four cards unseen after a challenge that was won: each particle holds the hand and four more."""
+    later = challenged.after("draw")
+    counts = np.asarray(cards.counts(later.belief.particles))
+    assert (counts >= cards.count_types(parse_cards(GUILTY))).all() and (counts.sum(1) == 10).all()
+    assert len(np.unique(counts, axis=0)) > 1 and later.is_explained
+    assert later.advise() is not None
+    more = later.after("b7 b8")
+    held = cards.count_types(parse_cards(GUILTY))
+    assert (np.asarray(cards.counts(more.belief.particles)) >= held).all()
+    # The belief of the session is the updater's: begun before the showing, conditioned, and updated from there.
+    views, key = later.game.observations, jax.random.fold_in(jax.random.fold_in(jax.random.key(3), 0), 0)
+    *_, (belief, _) = track(later.search.updater, key, views[:4])
+    shown_key = jax.random.split(jax.random.fold_in(jax.random.fold_in(jax.random.key(3), 4), 3), 1)[0]
+    belief, _ = given_hand(later.search.updater, shown_key, belief, views[3], parse_cards(GUILTY))
+    assert_trees_equal(jax.device_get(belief), jax.device_get(challenged.belief))
+
+
+def test_contradictions_with_the_hand_are_reported(challenged: Table) -> None:
+    """They play a blue card right after a challenge that was lost, though they had shown none."""
+    lost = table(f"{BEFORE} challenge({INNOCENT}) draw(R6,R6,R7,R7,R8,R8)")
+    assert lost.is_explained
+    assert lost.after("d").is_explained
+    assert not lost.after("b8").is_explained
+    assert not lost.after("b8").belief.public.known.any()
+
+
+def test_undo_correction_save_and_resume(challenged: Table, tmp_path: Path) -> None:
+    """The hand goes with its event; the file has it; a resumed table gives the same belief and advice."""
+    file = tmp_path / "table.json"
+    played = challenged.after("draw")
+    played.save(file)
+    assert json.loads(file.read_text())["actions"][2] == "challenge(won,R2,R3,R4,Y1,G7,W)"
+    again = Table.resume(file, agent=AGENT["agent"])
+    assert again.events == played.events
+    assert_trees_equal(jax.device_get(again.belief), jax.device_get(played.belief))
+
+    again.correct(3, "c r2 r3 r4 y1 g7 g8")
+    assert [str(event) for event in again.events[2:]] == ["challenge(won,R2,R3,R4,Y1,G7,G8)", "draw"]
+    assert (np.asarray(cards.counts(again.belief.particles)) >= cards.count_types(parse_cards("R2 R3 R4 Y1 G7 G8"))).all()
+    # An earlier event is corrected, and the later ones are replayed with the hand.
+    again.correct(1, "r1")
+    assert again.events[2].shown == "R2 R3 R4 Y1 G7 G8"
+    with pytest.raises(ImpossibleActionError, match="action 4: name the 6 cards that you drew"):
+        again.correct(3, f"challenge({INNOCENT})")
+    again.undo(2)
+    assert again.game.num_settled == 0
+    again.play("c won draw")
+    assert again.game.num_settled == 0 and again.game.num_forgotten == 0
+
+
+def test_a_count_after_the_hand_keeps_the_types(challenged: Table) -> None:
+    counted = challenged.after("=9")
+    assert counted.game.num_settled == counted.game.num_forgotten == 4
+    assert counted.learned is not None
+    np.testing.assert_allclose(counted.learned, challenged.learned, atol=1e-5)
+    assert len(np.unique(np.asarray(counted.belief.particles), axis=0)) > 1
+
+
+def test_games_of_one_view_keep_the_hand() -> None:
+    """Functions that follow the events alone start as before: at the last count."""
+    game = table(f"{BEFORE} challenge({GUILTY}) draw").game
+    assert isinstance(game, SeenGame) and game.num_settled == 3 and len(game.tracked) == 5
+    assert game.since_count().events == game.events
+    assert Rules.official() == game.end.rules

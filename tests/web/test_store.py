@@ -1,0 +1,94 @@
+"""One store for the games of tabs, of a person against an agent and of other people: bounded in memory, old files removed."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unojax.games.at_table import Table
+from unojax.web.games import Defaults
+from unojax.web.store import KEPT_SECONDS, MAX_LOADED, Store, put_aside
+from unojax.web.tables import TableDefaults
+
+
+def name_of(number: int) -> str:
+    return str(uuid.UUID(int=number))
+
+
+def test_the_last_used_games_are_in_memory(tmp_path: Path) -> None:
+    """A game that was dropped is loaded from its file again; the game used last is not dropped."""
+    store, loads = Store[str](tmp_path / "games"), list[Path]()
+
+    def load(path: Path) -> str:
+        loads.append(path)
+        return path.stem
+
+    first = name_of(0)
+    for number in range(MAX_LOADED):
+        assert store.find(name_of(number), load) == name_of(number)
+    assert store.find(first, load) == first and len(loads) == MAX_LOADED
+    store.keep(name_of(MAX_LOADED), "another")
+    assert len(store) == MAX_LOADED
+    assert store.find(first, load) == first and len(loads) == MAX_LOADED
+    store.find(name_of(1), load)
+    assert loads[-1] == store.path(name_of(1)) and len(loads) == MAX_LOADED + 1 and len(store) == MAX_LOADED
+
+
+def test_a_game_that_can_not_be_loaded_is_not_kept(tmp_path: Path) -> None:
+    def fail(path: Path) -> str:
+        raise ValueError("damaged")
+
+    store = Store[str](tmp_path)
+    with pytest.raises(ValueError, match="damaged"):
+        store.find(name_of(1), fail)
+    assert len(store) == 0
+
+
+@pytest.mark.parametrize("name", ["", "game", "../" + name_of(1), name_of(1).upper() + "x"])
+def test_names_are_those_of_tabs(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="must be a UUID"):
+        Store[str](tmp_path).path(name)
+
+
+def send_nothing(name: str, message: dict[str, Any]) -> None:
+    pass
+
+
+@pytest.mark.parametrize("defaults", [Defaults(), TableDefaults()], ids=["games", "tables"])
+def test_old_files_are_removed_at_the_start(defaults: Defaults | TableDefaults, tmp_path: Path) -> None:
+    old, new, other = tmp_path / f"{name_of(1)}.json", tmp_path / f"{name_of(2)}.json", tmp_path / "notes.txt"
+    for file in (old, new, other):
+        file.write_text("{}")
+    long_ago = time.time() - KEPT_SECONDS - 60
+    for file in (old, other):
+        os.utime(file, (long_ago, long_ago))
+    defaults.games(tmp_path, send_nothing)
+    assert sorted(tmp_path.iterdir()) == sorted([new, other])
+
+
+def test_many_tables_are_bounded(tmp_path: Path) -> None:
+    """The first table leaves memory, and is the same again from its file."""
+    table = Table("R1 R5 Y2 YS B7 G+2 W", "R0")
+    table.play("r5")
+    table.save(tmp_path / f"{name_of(0)}.json")
+    tables = TableDefaults().games(tmp_path, send_nothing)
+    first = tables.find(name_of(0))
+    for number in range(1, MAX_LOADED + 1):
+        tables.find(name_of(number))
+    again = tables.find(name_of(0))
+    assert again is not first
+    assert again.table is not None and again.table.events == table.events
+
+
+def test_put_aside_replaces_no_other_file(tmp_path: Path) -> None:
+    file = tmp_path / f"{name_of(1)}.json"
+    assert put_aside(file) is None
+    for content, aside in (("a", f"{name_of(1)}.kept.json"), ("b", f"{name_of(1)}.kept2.json")):
+        file.write_text(content)
+        assert put_aside(file) == tmp_path / aside and not file.exists()
+        assert (tmp_path / aside).read_text() == content
