@@ -16,7 +16,7 @@ from unojax import cards
 from unojax.belief.summary import BeliefSummary
 from unojax.decks import is_int
 from unojax.games import question
-from unojax.games.advisor import Advisor, UnexplainedError
+from unojax.games.advisor import Advisors, UnexplainedError
 from unojax.games.choices import choices
 from unojax.games.seen import ImpossibleActionError, SeenGame, play_seen, read_seen
 from unojax.rules import Rules, as_rules
@@ -189,8 +189,7 @@ def improve(
     question.check_effort(replicates, seconds)
     if not (is_int(seed) and 0 <= seed < 2**32):
         raise ValueError(f"seed must be a whole number in [0, {2**32 - 1}], got {seed!r}")
-    key, views = jax.random.key(seed, impl="threefry2x32"), game.tracked
-    advisor = Advisor(search, key, steps_before=game.num_steps - len(views) + 1)
+    advisor, views = Advisors(search, jax.random.key(seed, impl="threefry2x32")).at(game)
     has_choice = bool(game.end.is_my_turn) and choices(game.end).any()
     on_status(COMPILING)
     if has_choice:
@@ -200,10 +199,10 @@ def improve(
         for number in range(len(views)):
             advisor.check_explained(views[: number + 1])
             if number + 1 < len(views):
-                on_status(f"belief: action {game.num_forgotten + number + 1} of {len(game.actions)}")
+                on_status(f"belief: action {game.num_settled + number + 1} of {len(game.actions)}")
     except UnexplainedError as error:
         raise ImpossibleActionError(
-            game.num_forgotten + error.number,
+            game.num_settled + error.number,
             f"no hand of player {1 - int(game.end.player)} explains this after what came before; check the history, or take "
             f"more particles than {search.updater.num_particles}",
         ) from None

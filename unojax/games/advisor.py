@@ -19,11 +19,14 @@ from unojax.belief.summary import BeliefSummary
 from unojax.belief.tracking import Look, compile_given_hand, given_hand, look, shapes_of
 from unojax.belief.updaters import GivenHands, Oracle
 from unojax.games.choices import choices
+from unojax.games.events import Event
+from unojax.games.seen import SeenGame
 from unojax.observation import Observation
 from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.monte_carlo import Estimate, choose
 from unojax.search.pooling import Pooled, pool, replicates, search_once
 from unojax.search.win_estimate import win_probability
+from unojax.text import parse_cards
 
 _MAX_KEPT: Final = 128
 """Positions with cached beliefs and answers, at 0.4 MB per 1024 particles."""
@@ -236,6 +239,38 @@ class Advisor:
 
     def _keys_at(self, purpose: int, views: Views) -> Array:
         return jax.random.split(self._key_at(purpose, views), len(self._beliefs))
+
+
+class Advisors:
+    """Advisors of a game as one player saw it: a count or a shown hand begins the next one.
+
+    They are cached by the events before them, so games with common first events share them.
+    """
+
+    def __init__(self, search: SearchAgent, key: Array):
+        self._search, self._key = search, key
+        self._advisors: dict[tuple[Event, ...], Advisor] = {}
+
+    def at(self, game: SeenGame) -> tuple[Advisor, tuple[Observation, ...]]:
+        """Return the advisor at the end of a game, and the views that it tracks."""
+        settled, views = game.events[: game.num_settled], game.observations[game.num_settled :]
+        if settled not in self._advisors:
+            begun = self._begun_by(game.back(len(game.events) - len(settled))) if settled else {}
+            steps_before = game.num_steps - len(views) + 1
+            self._advisors[settled] = Advisor(self._search, self._key, steps_before=steps_before, **begun)
+        return self._advisors[settled], views
+
+    def _begun_by(self, game: SeenGame) -> dict[str, Any]:
+        """Return what an advisor begins with after the last event, a count or a challenge at which the hand was shown.
+
+        A count leaves only the posterior over the opponent's types. A hand conditions the belief.
+        """
+        last = game.events[-1]
+        if not last.shown:
+            advisor, views = self.at(game.back())
+            return {"log_types": advisor.learned(views)}
+        advisor, views = self.at(replace(game, events=(*game.events[:-1], last.without_hand)))
+        return {"starts": advisor.given_hand(views, parse_cards(last.shown))}
 
 
 @partial(jax.jit, static_argnums=(0, 1))

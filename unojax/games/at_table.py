@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import jax
@@ -14,7 +13,7 @@ from jax import Array
 from unojax import cards
 from unojax.decks import is_int
 from unojax.games.advising import read_search
-from unojax.games.advisor import Advisor, UnexplainedError, WinEstimate
+from unojax.games.advisor import Advisor, Advisors, UnexplainedError, WinEstimate
 from unojax.games.choices import choices
 from unojax.games.events import Event
 from unojax.games.gamefile import PERSON, GameFile, read_game, write_game
@@ -23,7 +22,7 @@ from unojax.observation import Observation
 from unojax.rules import Rules, as_rules
 from unojax.search import TABLE_REPLICATES, TABLE_SEARCH
 from unojax.search.pooling import Pooled
-from unojax.text import make_observation, parse_cards
+from unojax.text import make_observation
 
 NAMES: Final = ("you", "they")
 """Names of the observer and the other player in messages."""
@@ -78,13 +77,13 @@ class Table:
             words: dict[str, Any] = {"pile": pile, "penalty": penalty, "opponent_begins": opponent_begins}
             start = make_observation(hand, top, opponent, **words, rules=rules)
         game = SeenGame((jax.device_get(start),), names=NAMES)
-        self._begin(game, agent, replicates, seed, {}, {})
+        self._begin(game, agent, replicates, seed, None, {})
 
     @classmethod
     def of(cls, game: SeenGame, *, agent: str = TABLE_SEARCH, replicates: int = TABLE_REPLICATES, seed: int = 0) -> Table:
         """Continue a game from its end; arguments as in `Table`."""
         made = cls.__new__(cls)
-        made._begin(_named(game), agent, replicates, seed, {}, {})
+        made._begin(_named(game), agent, replicates, seed, None, {})
         return made
 
     @classmethod
@@ -110,7 +109,7 @@ class Table:
         agent: str,
         replicates: int,
         seed: int,
-        advisors: dict[tuple[Event, ...], Advisor],
+        advisors: Advisors | None,
         advice: dict[tuple[Event, ...], Pooled],
     ) -> None:
         if not (is_int(seed) and 0 <= seed < 2**32):
@@ -118,8 +117,9 @@ class Table:
         self.game, self.seed = game, int(seed)
         self._agent, self._replicates = agent, replicates
         self.search = read_search(agent, self.rules)
-        # Keyed by the events up to the last count or shown hand, and by all events.
-        self._advisors, self._advice = advisors, advice
+        self._advisors = advisors or Advisors(self.search, jax.random.key(self.seed, impl="threefry2x32"))
+        # Keyed by the events.
+        self._advice = advice
 
     @property
     def rules(self) -> Rules:
@@ -183,7 +183,7 @@ class Table:
 
     def look(self) -> WinEstimate:
         """Return the belief about the other hand and type, and the observer's win probability; any player may be to move."""
-        advisor, views = self._advisor, self._tracked
+        advisor, views = self._at_end
         if not self.is_over:
             return advisor.win_estimate(views, num_games=_GAMES)
         looked = advisor.look(views)
@@ -194,21 +194,23 @@ class Table:
         if not self.is_my_turn or not choices(self.view).any():
             return None
         if self.events not in self._advice:
-            advisor = self._advisor
-            estimates = list(advisor.replicates(self._tracked, self._replicates))
+            advisor, views = self._at_end
+            estimates = list(advisor.replicates(views, self._replicates))
             self._advice[self.events] = advisor.pool(estimates, self.view)
         return self._advice[self.events]
 
     @property
     def belief(self) -> Any:
         """Return the belief over the other hand, from the search's updater."""
-        return self._advisor.belief(self._tracked)
+        advisor, views = self._at_end
+        return advisor.belief(views)
 
     @property
     def is_explained(self) -> bool:
         """Return whether the belief explains the last event; if not, the belief restarted from the view alone."""
+        advisor, views = self._at_end
         try:
-            self._advisor.check_explained(self._tracked)
+            advisor.check_explained(views)
         except UnexplainedError:
             return False
         return True
@@ -216,13 +218,19 @@ class Table:
     @property
     def learned(self) -> Array | None:
         """Return the posterior over the other player's types; None without types."""
-        return self._advisor.learned(self._tracked)
+        advisor, views = self._at_end
+        return advisor.learned(views)
 
     def warm(self) -> None:
         """Compile the programs that track the game. Changes nothing."""
         any(map(self.game.can_play, self.possible()))
-        self._advisor.warm(self._tracked[0])
+        advisor, views = self._at_end
+        advisor.warm(views[0])
         self.look()
+
+    @property
+    def _at_end(self) -> tuple[Advisor, tuple[Observation, ...]]:
+        return self._advisors.at(self.game)
 
     @property
     def record(self) -> GameFile:
@@ -233,39 +241,6 @@ class Table:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `record` to a file, for `resume`. Raises OSError if it can't be written."""
         write_game(path, self.record)
-
-    @property
-    def _tracked(self) -> tuple[Observation, ...]:
-        """Return the views since the last count or shown hand, which the belief tracks."""
-        return _since_settled(self.game)
-
-    @property
-    def _advisor(self) -> Advisor:
-        """Return the advisor for the events since the last count or shown hand."""
-        return self._advisor_of(self.game)
-
-    def _advisor_of(self, game: SeenGame) -> Advisor:
-        settled = game.events[: game.num_settled]
-        if settled not in self._advisors:
-            begun: dict[str, Any] = {}
-            if settled:
-                begun = self._begun_by(game.back(len(game.events) - len(settled)))
-            key = jax.random.key(self.seed, impl="threefry2x32")
-            steps_before = game.num_steps - len(_since_settled(game)) + 1
-            self._advisors[settled] = Advisor(self.search, key, steps_before=steps_before, **begun)
-        return self._advisors[settled]
-
-    def _begun_by(self, game: SeenGame) -> dict[str, Any]:
-        """Return what an advisor begins with after the last event, a count or a challenge at which the hand was shown.
-
-        A count leaves the posterior over the other player's types. A hand conditions the belief.
-        """
-        last = game.events[-1]
-        if not last.shown:
-            earlier = game.back()
-            return {"log_types": self._advisor_of(earlier).learned(_since_settled(earlier))}
-        earlier = replace(game, events=(*game.events[:-1], last.without_hand))
-        return {"starts": self._advisor_of(earlier).given_hand(_since_settled(earlier), parse_cards(last.shown))}
 
 
 def _dealt(hand: str, top: str, opponent_begins: bool, pile: str, penalty: int | str, rules: Rules) -> Observation:
@@ -282,11 +257,6 @@ def _dealt(hand: str, top: str, opponent_begins: bool, pile: str, penalty: int |
     due = drawn if rules.start_effects == "forfeit" else 0
     words: dict[str, Any] = {"penalty": due, "opponent_begins": opponent_begins}
     return make_observation(hand, top, theirs, **words, rules=rules)
-
-
-def _since_settled(game: SeenGame) -> tuple[Observation, ...]:
-    """Return the views since the last count or shown hand."""
-    return game.observations[game.num_settled :]
 
 
 def _named(game: SeenGame) -> SeenGame:
