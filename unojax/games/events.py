@@ -178,7 +178,7 @@ def _challenge(word: str, words: deque[str], view: Observation) -> Event:
     """
     said, named = {"+": WON, "-": LOST}.get(word[-1], ""), list[str]()
     while words and (words[0].startswith("(") or words[0] in _VERDICTS or _is_card(words[0])):
-        for stated in _WORD.findall(words.popleft().strip("()")):
+        for stated in _WORD.findall(in_notation(words.popleft().strip("()"))):
             if stated in _VERDICTS and not (said or named):
                 said = _VERDICTS[stated]
             elif _is_card(stated):

@@ -91,11 +91,11 @@ def _given_hand(belief: Belief, observation: Observation, hand: Array, key: Arra
     random = threefry_words((key[0], key[1]), num_particles)[0]
     counts, known = cards.counts(hand).astype(jnp.int32), jnp.stack(bits.pack(hand))
     is_possible = (counts.sum() == observation.opponent_count) & (counts <= observation.unseen).all()
-    is_possible &= (belief.seen == reading.fingerprint(observation)) & ~(
-        observation.has_drawn & reading.opponent_moved(observation)
-    )
+    has_drawn = observation.has_drawn & reading.opponent_moved(observation)
+    is_possible &= (belief.seen == reading.fingerprint(observation)) & ~has_drawn
     joint = _log_joint(belief, observation, counts, random, opponent)
-    log_evidence = logsumexp(joint) + log_binomial(observation.unseen.astype(jnp.int32), counts).sum()
+    of_particle, log_sum = resample.normalize(joint if belief.log_types is None else logsumexp(joint, axis=0))
+    log_evidence = log_sum + log_binomial(observation.unseen.astype(jnp.int32), counts).sum()
     if belief.target is not None:
         log_evidence -= belief.target.log_possible
     depleted = jnp.isneginf(log_evidence)
@@ -118,7 +118,7 @@ def _given_hand(belief: Belief, observation: Observation, hand: Array, key: Arra
     given = jax.tree.map(partial(jnp.where, is_possible), given, belief)
     never = jnp.bool_(False)
     return given, Info(
-        ess=resample.effective_sample_size(given.log_weights),
+        ess=resample.effective_sample_size(jnp.where(is_possible, of_particle, belief.log_weights)),
         log_evidence=jnp.where(is_possible, log_evidence, 0.0),
         depleted=is_possible & depleted,
         restarted=is_possible,
@@ -146,9 +146,9 @@ def _without_hand(now: Trajectories, history: PublicHistory, counts: Array, rand
 
     Types that few slots could hold come first. Slots exclude nested sets of types, so later types still find a slot.
     """
-    types = np.arange(cards.NUM_TYPES)
-    colors = np.maximum(cards.COLOR_OF_TYPE[types], 0).astype(np.uint32)
-    ranks = np.asarray(cards.RANK_OF_TYPE)[types].astype(np.uint32)
+    # A wild has no colour; its stand-in is ignored.
+    colors = jnp.asarray(np.maximum(cards.COLOR_OF_TYPE, 0), jnp.uint32)
+    ranks = jnp.asarray(cards.RANK_OF_TYPE, jnp.uint32)
     is_slot = jnp.arange(history.max_slots) < history.num_slots
 
     def num_open(color: Array, rank: Array) -> Array:
@@ -161,9 +161,8 @@ def _without_hand(now: Trajectories, history: PublicHistory, counts: Array, rand
     def leave(index: Array, carry: tuple[Trajectories, Array]) -> tuple[Trajectories, Array]:
         now, log_weight = carry
         card_type = order[jnp.argmax(ends > index)]
-        color, rank = jnp.asarray(colors)[card_type], jnp.asarray(ranks)[card_type]
         here = random_of_round(random, _DISCARD, index)
-        after, increment = proposals.condition_on_play(SERIAL, here, now, history, color, rank)
+        after, increment = proposals.condition_on_play(SERIAL, here, now, history, colors[card_type], ranks[card_type])
         # The card leaves without a choice of the opponent, so there is no record.
         return after._replace(played=now.played), log_weight + increment
 
