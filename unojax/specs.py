@@ -16,9 +16,10 @@ import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from inspect import Parameter, signature, unwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from unojax.device.blame import blamed_on
 from unojax.docstrings import read_docstring
@@ -458,8 +459,17 @@ def format_value(value: Any) -> str:
     return str(value)
 
 
-class Key(NamedTuple):
-    """A key of a spec: allowed values, default and meaning; `is_shared`: the same as of another agent."""
+@dataclass(frozen=True)
+class Key:
+    """A key of a spec.
+
+    Attributes:
+        key: Name of the key.
+        kind: Allowed values.
+        default: Default value.
+        meaning: Meaning of the key.
+        is_shared: True if another agent documents the key in the same words.
+    """
 
     key: str
     kind: str
@@ -468,13 +478,39 @@ class Key(NamedTuple):
     is_shared: bool
 
 
-def describe_agent(name: str) -> tuple[str, list[Key]]:
-    """Describe an agent and its parameters, from the docstring of the function that makes it."""
+@dataclass(frozen=True)
+class AgentHelp:
+    """Description of an agent.
+
+    Attributes:
+        summary: Summary of the agent.
+        parameters: Keys of its spec.
+    """
+
+    summary: str
+    parameters: list[Key]
+
+
+@dataclass(frozen=True)
+class AgentsReport:
+    """Output of `unojax agents`.
+
+    Attributes:
+        policies: Summary of each policy, by name.
+        agents: Details of each agent, by name.
+    """
+
+    policies: dict[str, str]
+    agents: dict[str, AgentHelp]
+
+
+def describe_agent(name: str) -> AgentHelp:
+    """Describe an agent and its keys, from the docstring of the function that makes it."""
     try:
         factory = factory_of(name)
     except ValueError as error:
         # A required library is missing.
-        return f"{error}.", []
+        return AgentHelp(f"{error}.", [])
     summary, meanings = read_docstring(factory)
     parameters = []
     for key, (kind, default) in keys_of(factory).items():
@@ -487,7 +523,7 @@ def describe_agent(name: str) -> tuple[str, list[Key]]:
         # Measurements behind a default stand in brackets and are shown only in the docstring.
         meaning = re.sub(r"\s*\([^()]*\)", "", meaning).replace("`", "").rstrip(".")
         parameters.append(Key(key, _kind_words(kind), format_value(default), meaning, is_shared))
-    return summary, parameters
+    return AgentHelp(summary, parameters)
 
 
 def _kind_words(kind: Any) -> str:

@@ -78,12 +78,12 @@ def test_win_rates_count_the_games_of_simulate():
     first = simulate(key, 51, (SCARCEST.policy, UNIFORM.policy), **sizes)
     second = simulate(jax.random.fold_in(key, 1), 50, (UNIFORM.policy, SCARCEST.policy), **sizes)
     wins = int((first.winner == 0).sum()), int((second.winner == 1).sum())
-    as_first, as_second, both = found.rates(0)
-    assert as_first is not None and as_second is not None
-    assert (as_first.wins, as_second.wins, both.wins, both.games) == (*wins, sum(wins), 101)
+    ours, theirs = found.wins
+    assert ours.as_player_0 is not None and ours.as_player_1 is not None
+    assert (ours.as_player_0.wins, ours.as_player_1.wins, ours.total.wins, ours.total.games) == (*wins, sum(wins), 101)
     assert found.complete and found.policies == ("scarcest-color", "uniform")
-    advantage = (both.wins - found.rates(1)[2].wins) / 101
-    assert found.mean_returns == pytest.approx((advantage, -advantage))
+    advantage = (ours.total.wins - theirs.total.wins) / 101
+    assert found.statistics.mean_return == pytest.approx((advantage, -advantage))
     # An interrupt stops a notebook's cell.
     with pytest.raises(KeyboardInterrupt):
         win_rates(policies, 101, seed=5, on_progress=interrupt, **sizes)

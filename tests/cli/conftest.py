@@ -22,13 +22,13 @@ from unojax.terminal.conversation import Record
 
 @pytest.fixture(autouse=True)
 def documented_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compare all JSON that a command writes in a test with the fields on the page of the documentation."""
+    """Compare all JSON that a command writes in a test with its schema."""
     write = output.write_json
 
     def checked(target: str, data: dict[str, Any]) -> None:
         # Tests of the writing itself write something else.
         if "command" in data:
-            assert mismatches(json.loads(json.dumps(data))) == [], "docs/reference/json.md says otherwise"
+            assert mismatches(json.loads(json.dumps(data))) == [], "the dataclasses of unojax.cli.reports.reports say otherwise"
         write(target, data)
 
     monkeypatch.setattr(output, "write_json", checked)

@@ -21,6 +21,7 @@ from unojax.arena.ratings import paired_score
 from unojax.arena.results import ResultsFile
 from unojax.arena.standings import standings_of
 from unojax.cli import main, targets
+from unojax.cli.reports import to_json
 from unojax.rules import Rules
 from unojax.specs import parse_agent
 from unojax.terminal.standings import fitting, match_table, score_table
@@ -223,7 +224,7 @@ def test_tables_show_both_sides_of_a_match_and_those_without_games(matches):
     row = next(row for row in standings.agents if row.name == "uniform")
     assert (row.games, row.score, row.seconds_per_decision) == (0, None, None)
     assert "-" in text_of(score_table(standings), 80)
-    json.dumps(standings.to_json(), allow_nan=False)
+    json.dumps(to_json(standings), allow_nan=False)
 
 
 def test_long_names_and_numbers_fit(monkeypatch, matches):

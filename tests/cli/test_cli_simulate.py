@@ -89,9 +89,9 @@ def test_figures_and_tables_are_those_of_the_games(run_json, run_text, seatings)
     check_results(results, first, second)
     assert results["steps_per_second"] == pytest.approx(results["games_per_second"] * results["steps_per_game"]["mean"])
     out = run_text(*ARGS)
-    wins = Rate(int((first.winner == 0).sum() + (second.winner == 1).sum()), NUM_GAMES)
+    wins = Rate.of(int((first.winner == 0).sum() + (second.winner == 1).sum()), NUM_GAMES)
     row = next(line for line in out.splitlines() if line.startswith("scarcest-color"))
-    assert row.endswith(tables.percent_between(wins.value, wins.interval))
+    assert row.endswith(tables.percent_between(wins.rate, (wins.low, wins.high)))
     for words in ("moving first", "2,001 games", "seed 5", "deck of 12 cards", "to compile and run once", jax.__version__, "cpu"):
         assert words in " ".join(out.split())
 

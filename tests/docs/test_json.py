@@ -1,52 +1,114 @@
-"""The page on the JSON of commands lists every command that writes some, and the comparison with it finds every difference.
+"""The dataclasses behind the JSON of commands: complete, with the meaning of each field, and a schema that finds differences.
 
-`tests/cli/conftest.py` compares the JSON of every test of a command with the page.
+`tests/cli/conftest.py` compares the JSON of every test of a command with its schema.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from tests.documented import COMMON, RATE, mismatches, sections
-from unojax import Rules, cli
+import numpy as np
+import pytest
+from jsonschema import Draft202012Validator
+
+from tests.documented import mismatches
+from unojax import cli
+from unojax.cli.reports import command_schema, reports, schema_of, to_json
 
 
-def test_every_command_that_writes_json_is_on_the_page():
-    writers = {name for name, command in cli.commands().items() if "json" in {field.name for field in fields(command)}}
-    assert set(sections()) - {COMMON, RATE} == writers
+def fields_of(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the named fields of a schema at any depth."""
+    for name, inner in schema.items() if isinstance(schema, dict) else ():
+        if name == "properties":
+            for key, kind in inner.items():
+                yield f"{path}.{key}", kind
+                yield from fields_of(kind, f"{path}.{key}")
+        else:
+            for each in inner if isinstance(inner, list) else [inner]:
+                yield from fields_of(each, path)
 
 
-def test_differences_from_the_page_are_found(tmp_path: Path):
-    path = tmp_path / "agents.json"
+def test_every_command_that_writes_json_has_a_report():
+    assert set(reports()) == {name for name, command in cli.commands().items() if "json" in {f.name for f in fields(command)}}
+
+
+@pytest.mark.parametrize("command", reports())
+def test_a_schema_is_valid_and_says_what_each_field_means(command: str):
+    schema = command_schema(command)
+    Draft202012Validator.check_schema(schema)
+    found = dict(fields_of(schema))
+    assert found.pop(".command") == {"const": command}
+    assert [path for path, kind in found.items() if not kind["description"]] == []
+    assert [path for path, kind in found.items() if "None" in kind["description"]] == []
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The JSON of `unojax agents`: text, truth values, lists and objects with keys of their own."""
+    path: Path = tmp_path_factory.mktemp("json") / "agents.json"
     assert cli.main(["agents", "--json", str(path)]) == 0
-    text = path.read_text(encoding="utf-8")
-    assert mismatches(json.loads(text)) == []
-    for change, where in [
-        (lambda data: data.pop("policies"), "policies: documented, and missing"),
-        (lambda data: data.update(more=1), "more: not documented"),
-        (lambda data: data.update(policies=[]), "policies: [] is no string by policy"),
-        (lambda data: data["agents"]["mc"].pop("summary"), "agents[].summary: documented, and missing"),
-        (lambda data: data["agents"]["mc"]["parameters"][0].update(key=1), "agents[].parameters[].key: 1 is no string"),
-        (lambda data: data["agents"]["mc"].update(parameters=None), "agents[].parameters: None is no list of objects"),
-    ]:
-        data = json.loads(text)
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_differences_from_the_schema_are_found(written: dict[str, Any]):
+    def wrong(change: Callable[[dict[str, Any]], object]) -> list[str]:
+        data = json.loads(json.dumps(written))
         change(data)
-        assert mismatches(data) == [where]
+        return mismatches(data)
+
+    assert mismatches(written) == []
+    assert wrong(lambda data: data.pop("policies")) == ["$: 'policies' is a required property"]
+    assert wrong(lambda data: data.update(more=1)) == ["$: Additional properties are not allowed ('more' was unexpected)"]
+    assert wrong(lambda data: data.update(policies=[])) == ["$.policies: [] is not of type 'object'"]
+    assert wrong(lambda data: data["agents"]["mc"].pop("summary")) == ["$.agents.mc: 'summary' is a required property"]
+    assert wrong(lambda data: data["agents"]["mc"]["parameters"][0].update(key=1)) == [
+        "$.agents.mc.parameters[0].key: 1 is not of type 'string'"
+    ]
 
 
-def test_integers_numbers_and_truth_values_differ():
-    machine = {
-        "device": {"platform": "cpu", "kind": "cpu", "count": 1, "cpu_cores": None},
-        "versions": {"unojax": "", "rules": 1, "jax": "", "jaxlib": "", "python": ""},
+@dataclass(frozen=True)
+class Base:
+    """A base.
+
+    Attributes:
+        count: Number; None: unknown.
+    """
+
+    count: int | None
+
+
+@dataclass(frozen=True)
+class Sample(Base):
+    """A sample.
+
+    Attributes:
+        ends: Both ends.
+        hidden: Absent if it is None.
+        named: Figures by name.
+    """
+
+    ends: tuple[float, float]
+    hidden: str | None = field(metadata={"may_be_absent": True})
+    named: dict[str, list[Base]]
+
+
+def test_a_dataclass_becomes_plain_values_that_fit_its_schema():
+    count, end = cast(int, np.int32(3)), cast(float, np.float32(0.5))
+    sample = Sample(count=count, ends=(end, 1.0), hidden=None, named={"a": [Base(None)]})
+    plain = to_json(sample)
+    assert plain == {"count": 3, "ends": [0.5, 1.0], "named": {"a": [{"count": None}]}}
+    assert [type(plain["count"]), type(plain["ends"][0])] == [int, float]
+    assert to_json(Sample(None, (0.0, 1.0), "x", {}))["hidden"] == "x"
+    schema = schema_of(Sample)
+    assert schema["properties"]["count"] == {
+        "anyOf": [{"type": "integer"}, {"type": "null"}],
+        "description": "Number; null: unknown.",
     }
-    row: dict[str, Any] = {"agent": "linear", "returns": [0.5, 0], "exploitability": 1}
-    data: dict[str, Any] = {"command": "exploit", "game": "tiny", "seed": 0, "keys": 1, "exact_belief": None, "seconds": 1}
-    data |= {"rules": asdict(Rules()), "results": [row]} | machine
-    assert mismatches(data) == []
-    data |= {"keys": 8.0, "seed": True}
-    del data["rules"]["deck"]
-    found = ["keys: 8.0 is no integer", "rules.deck: documented, and missing", "seed: True is no integer"]
-    assert sorted(mismatches(data)) == found
+    fits = Draft202012Validator(schema).is_valid
+    assert fits(plain) and fits(plain | {"hidden": "x"})
+    for wrong in ({"hidden": None}, {"ends": [0.5]}, {"ends": [0.5, 1.0, 2.0]}, {"named": {"a": [{}]}}, {"count": 0.5}):
+        assert not fits(plain | wrong), wrong

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import jax
-import numpy as np
 
-from unojax import cards
-from unojax.analysis.turns import TrackedTurn, row_of, seen_by
+from unojax.analysis.turns import TrackedTurn, TurnRow, row_of, seen_by
+from unojax.belief.summary import by_card
 from unojax.game import State
+from unojax.games.advising import PlayRow
 from unojax.games.advisor import Advisor
 from unojax.games.choices import choices
 from unojax.games.replay import Replay
@@ -41,10 +41,28 @@ class Choice:
     error: float
     best: int
 
-    def to_json(self) -> dict[str, Any]:
-        """Return all fields by name."""
-        plays = [{"action": format_action(p.action), "win": p.win, "win_error": p.win_error} for p in self.pooled.plays]
-        return {"best": format_action(self.best), "cost": self.cost, "cost_error": self.error, "plays": plays}
+    @property
+    def row(self) -> ChoiceRow:
+        """Return the decision as numbers and text."""
+        plays = [PlayRow(format_action(play.action), play.win, play.win_error) for play in self.pooled.plays]
+        return ChoiceRow(format_action(self.best), self.cost, self.error, plays)
+
+
+@dataclass(frozen=True)
+class ChoiceRow:
+    """A decision as numbers and text.
+
+    Attributes:
+        best: Best play.
+        cost: Win probability of the best play minus that of the chosen one.
+        cost_error: Standard error of `cost`.
+        plays: Legal plays, the best first.
+    """
+
+    best: str
+    cost: float
+    cost_error: float
+    plays: list[PlayRow]
 
 
 @dataclass(frozen=True)
@@ -62,20 +80,69 @@ class ReviewedTurn(TrackedTurn):
     win_error: float
     choice: Choice | None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return all fields by name."""
-        deck = np.flatnonzero(self.observation.rules.deck).tolist()
-        return {
-            "turn": self.number,
-            "mover": self.mover,
-            "action": self.notation(with_cards=True),
-            "win": self.win,
-            "win_error": self.win_error,
-            "belief": {cards.TYPE_NAMES[t]: float(self.belief.prob_holds[t]) for t in deck},
-            "log_score": self.log_score,
-            "type_probs": self.types or None,
-            "choice": None if self.choice is None else self.choice.to_json(),
-        }
+    @property
+    def row(self) -> ReviewRow:
+        """Return the turn as numbers and text."""
+        return ReviewRow(
+            **self.fields_of_row(with_cards=True),
+            win=self.win,
+            win_error=self.win_error,
+            belief=by_card(self.belief.prob_holds, self.observation.rules),
+            log_score=self.log_score,
+            choice=None if self.choice is None else self.choice.row,
+        )
+
+
+@dataclass(frozen=True)
+class ReviewRow(TurnRow):
+    """A turn of `unojax review`.
+
+    Attributes:
+        win: Probability that the player wins from here, if both continue as in the search's rollouts.
+        win_error: Standard error of `win`.
+        belief: Probability that the other player holds the card, for each card of the deck.
+        log_score: Log score of the belief, nats: sum over the card types of ln P(copies that the other player holds); None in a
+            one-sided record.
+        choice: Alternatives of the action; None if the other player moved, or there was no choice.
+    """
+
+    win: float
+    win_error: float
+    belief: dict[str, float]
+    log_score: float | None
+    choice: ChoiceRow | None
+
+
+@dataclass(frozen=True)
+class ReviewReport:
+    """Results of `unojax review`.
+
+    Attributes:
+        complete: False after Ctrl-C; the turns are those reviewed before it.
+        players: Players in seats 0 and 1: `person`, or the spec of an agent.
+        player: Player whose choices are reviewed, 0 or 1.
+        agent: Spec of the search that values the plays.
+        replicates: Number of searches of each choice with fresh samples.
+        seed: Random seed of the belief and of the search.
+        result: Result of the saved game: `0` or `1` won, `=` drawn, `*` unfinished, `T` truncated.
+        choices: Number of the player's plays that had alternatives.
+        total_cost: Sum of the costs of these plays, win probability.
+        log_score: Mean log score of the beliefs, nats, over the turns after the start at which the other player holds a card;
+            None without such turns.
+        turns: Start, and then one element for each action.
+    """
+
+    complete: bool
+    players: tuple[str, str]
+    player: int
+    agent: str
+    replicates: int
+    seed: int
+    result: str
+    choices: int
+    total_cost: float
+    log_score: float | None
+    turns: list[ReviewRow]
 
 
 def review(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import jax
 import numpy as np
@@ -13,7 +13,7 @@ from jax import Array
 
 from unojax import cards, text
 from unojax.belief import closed_form, summary
-from unojax.belief.summary import BeliefSummary
+from unojax.belief.summary import BeliefFigures, BeliefSummary
 from unojax.belief.tracking import Look, look, track
 from unojax.belief.updaters import ParticleFilter, Updater
 from unojax.game import State
@@ -74,6 +74,11 @@ class TrackedTurn:
             return self.step.notation(with_cards=with_cards or self.seen.is_mine)
         return str(event_between(self.seen.before, self.seen.after))
 
+    def fields_of_row(self, *, with_cards: bool) -> dict[str, Any]:
+        """Return the fields of a `TurnRow` by name."""
+        action = self.notation(with_cards=with_cards)
+        return {"turn": self.number, "mover": self.mover, "action": action, "type_probs": self.types or None}
+
 
 @dataclass(frozen=True)
 class BeliefTurn(TrackedTurn):
@@ -91,51 +96,129 @@ class BeliefTurn(TrackedTurn):
     log_evidence: float | None
     begun_anew: str
 
-    def to_json(self, *, with_truth: bool) -> dict[str, Any]:
-        """Return all fields by name, without card types that the deck lacks."""
-        seen, belief = self.observation, self.belief
-        types = np.flatnonzero(seen.rules.deck).tolist()
-        record: dict[str, Any] = {
-            "turn": self.number,
-            "mover": self.mover,
-            "action": self.notation(with_cards=with_truth),
-            "observation": {
-                "current_player": int(seen.current_player),
-                "top": text.format_action(int(seen.color) * cards.NUM_RANKS + int(seen.top_rank)),
-                "penalty": int(seen.penalty),
-                "hand": text.format_cards(seen.hand),
-                "opponent_count": int(seen.opponent_count),
-                "deck_count": int(seen.deck_count),
-                "pile": text.format_cards(seen.pile),
-                "terminated": bool(seen.terminated),
-            },
-            "belief": {
-                "prob_holds": {cards.TYPE_NAMES[t]: float(belief.prob_holds[t]) for t in types},
-                "expected_counts": {cards.TYPE_NAMES[t]: float(belief.expected_counts[t]) for t in types},
-                "prob_color": dict(zip(cards.COLOR_NAMES, belief.prob_color.tolist(), strict=True)),
-                "prob_no_playable": float(belief.prob_no_playable),
-                "num_distinct": int(belief.num_distinct),
-            },
-            "ess": self.ess,
-            "type_probs": self.types or None,
-            "log_evidence": _finite(self.log_evidence),
-            "begun_anew": self.begun_anew or None,
-        }
-        if with_truth and self.state is not None:
-            record["truth"] = {
-                "position": text.format_position(self.state),
-                "hand": text.format_cards(self.state.hands[1 - self.player]),
-                "log_score": self.log_score,
-                "uniform_log_score": self.uniform_log_score,
-            }
-        return record
+    def row(self, *, with_truth: bool) -> BeliefRow:
+        """Return the turn as numbers and text."""
+        truth = None
+        if with_truth and self.state is not None and self.log_score is not None and self.uniform_log_score is not None:
+            held = text.format_cards(self.state.hands[1 - self.player])
+            truth = TruthRow(text.format_position(self.state), held, self.log_score, self.uniform_log_score)
+        return BeliefRow(
+            **self.fields_of_row(with_cards=with_truth),
+            observation=ObservationRow.of(self.observation),
+            belief=BeliefFigures.of(self.belief, self.observation.rules),
+            ess=self.ess,
+            log_evidence=_finite(self.log_evidence),
+            begun_anew=self.begun_anew or None,
+            truth=truth,
+        )
 
 
-class Summary(NamedTuple):
+@dataclass(frozen=True)
+class TurnRow:
+    """A turn as numbers and text: the start, or the position after an action.
+
+    Attributes:
+        turn: Number of actions so far, 0 at the start.
+        mover: Player of the action; None at the start.
+        action: Action, draws with their cards if these are known; None at the start.
+        type_probs: Probabilities of the opponent types, the likeliest first; None with a single opponent model.
+    """
+
+    turn: int
+    mover: int | None
+    action: str | None
+    type_probs: dict[str, float] | None
+
+
+@dataclass(frozen=True)
+class ObservationRow:
+    """A player's observation as numbers and text.
+
+    Attributes:
+        current_player: Player to move next.
+        top: Top card; a wild one with its declared colour, `W:B`.
+        penalty: Cards that the next player must draw.
+        hand: The player's own cards.
+        opponent_count: Number of cards in the opponent's hand.
+        deck_count: Number of cards in the deck.
+        pile: Cards of the pile, including the top one.
+        terminated: True if the game is over.
+    """
+
+    current_player: int
+    top: str
+    penalty: int
+    hand: str
+    opponent_count: int
+    deck_count: int
+    pile: str
+    terminated: bool
+
+    @classmethod
+    def of(cls, seen: Observation) -> ObservationRow:
+        """Return the row of an observation."""
+        return cls(
+            current_player=int(seen.current_player),
+            top=text.format_action(int(seen.color) * cards.NUM_RANKS + int(seen.top_rank)),
+            penalty=int(seen.penalty),
+            hand=text.format_cards(seen.hand),
+            opponent_count=int(seen.opponent_count),
+            deck_count=int(seen.deck_count),
+            pile=text.format_cards(seen.pile),
+            terminated=bool(seen.terminated),
+        )
+
+
+@dataclass(frozen=True)
+class TruthRow:
+    """Facts hidden from the player.
+
+    Attributes:
+        position: Whole position, as `unojax.format_position` writes it.
+        hand: Opponent's cards.
+        log_score: Log score of the belief, nats: sum over the card types of ln P(copies that the opponent holds).
+        uniform_log_score: Log score of a belief that is uniform over unseen cards, nats.
+    """
+
+    position: str
+    hand: str
+    log_score: float
+    uniform_log_score: float
+
+
+@dataclass(frozen=True)
+class BeliefRow(TurnRow):
+    """A turn of `unojax belief`.
+
+    Attributes:
+        observation: The player's observation.
+        belief: Figures of the belief.
+        ess: Effective sample size after the turn, before resampling.
+        log_evidence: Log probability of the observation in this turn, nats; None at the start, and if no hand explains it.
+        begun_anew: Reason why the belief restarted from the position alone; None if it did not.
+        truth: Facts hidden from the player; absent with `--hide-truth`, or if they are unknown.
+    """
+
+    observation: ObservationRow
+    belief: BeliefFigures
+    ess: float
+    log_evidence: float | None
+    begun_anew: str | None
+    truth: TruthRow | None = field(metadata={"may_be_absent": True})
+
+
+@dataclass(frozen=True)
+class Summary:
     """Summary of a whole game.
 
-    Mean log scores cover the `scored` turns: those after the start with a card in the opponent's hand. Further fields
-    number the turns with the smallest ESS, and those whose belief restarted.
+    Attributes:
+        scored: Number of scored turns: those after the start at which the opponent holds a card.
+        log_score: Mean log score over these turns, nats; None without such turns.
+        uniform_log_score: Mean log score of the uniform belief, nats.
+        smallest_ess: Smallest effective sample size of all turns.
+        smallest_ess_turn: Turn of the smallest effective sample size.
+        log_evidence: Log probability of all observations, nats; None if no hand explains them.
+        begun_anew: Turns at which the belief restarted.
     """
 
     scored: int
@@ -145,6 +228,35 @@ class Summary(NamedTuple):
     smallest_ess_turn: int
     log_evidence: float | None
     begun_anew: list[int]
+
+
+@dataclass(frozen=True)
+class BeliefReport:
+    """Results of `unojax belief`.
+
+    Attributes:
+        seed: Random seed of the game.
+        belief_seed: Random seed of the belief.
+        policies: Policies of player 0 and of player 1; None with `--start` or `--game`.
+        player: Player whose belief it is, 0 or 1. The *opponent* below is the other player.
+        particles: Number of particles of the belief.
+        opponent_model: Opponent model of the belief.
+        start: First position with both hands; None with `--hide-truth`, or if the record has one player's view alone.
+        actions: All actions, separated by blanks. Draws name their cards; the opponent's are omitted with `--hide-truth`.
+        turns: Start, and then one element for each action.
+        summary: Summary of the game.
+    """
+
+    seed: int
+    belief_seed: int
+    policies: tuple[str, str] | None
+    player: int
+    particles: int
+    opponent_model: str
+    start: str | None
+    actions: str
+    turns: list[BeliefRow]
+    summary: Summary
 
 
 def seen_by(game: Replay | SeenGame, player: int) -> SeenGame:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import jax
 import numpy as np
@@ -36,7 +36,18 @@ _CHUNK: Final = 1024
 
 @dataclass(frozen=True)
 class EvaluationRow:
-    """An agent's match against one opponent, as `unojax.arena.standings.MatchRow` from the agent's side."""
+    """An agent's match against one opponent, from the agent's side.
+
+    Attributes:
+        opponent: Name of the opponent.
+        games: Number of games played, two for every deal with the seats swapped.
+        won: Number of games that the agent won.
+        lost: Number of games that the agent lost.
+        drawn: Games without a winner, including truncated ones.
+        score: Share of the points that the agent won.
+        interval: Lower and upper end, from duplicate deals.
+        standard_error: Standard error of the score.
+    """
 
     opponent: str
     games: int
@@ -54,12 +65,14 @@ class Evaluation:
 
     Attributes:
         agent: Name of the agent.
-        rows: Match against each opponent.
-        rating, rating_margin: Elo points on the scale of `ANCHORS`, and half the width of the 95% interval with the anchors
-            assumed exact. None with other rules, or without anchors among the opponents.
-        decisions_per_second: Speed of the agent with many games in parallel.
-        seed, digest: Seed and fingerprint of the deals; equal digests mean equal deals.
-        rules_version: Version of the engine's rules.
+        rows: Results against each opponent.
+        rating: Rating, Elo points on the scale of `unojax.arena.evaluation.ANCHORS`, with `uniform` at 0; None under other rules
+            or against other opponents.
+        rating_margin: Half the width of the rating's interval, Elo points, with the anchors as exact.
+        decisions_per_second: Decisions of the agent per second, for many parallel games; None without decisions.
+        seed: Random seed of the deals, the same in every evaluation.
+        digest: Digest of the deals: equal digests mean equal deals.
+        rules_version: Version of the engine's rules, `unojax.rules.RULES_VERSION`.
     """
 
     agent: str
@@ -71,9 +84,22 @@ class Evaluation:
     digest: str
     rules_version: int
 
-    def to_json(self) -> dict[str, Any]:
-        """Return all fields by name."""
-        return asdict(self)
+
+@dataclass(frozen=True)
+class EvaluationReport:
+    """Results of `unojax evaluate`.
+
+    Attributes:
+        games_asked: Number of games against each opponent.
+        seconds: Total time, s, including compilation.
+        faults: Faults of the agent and of its opponents, as in `unojax arena`.
+        results: Scores of the agent.
+    """
+
+    games_asked: int
+    seconds: float
+    faults: dict[str, list[str]]
+    results: Evaluation
 
 
 def evaluate(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,11 +16,14 @@ class AgentRow:
     """An agent's row in the standings.
 
     Attributes:
-        name: Spec of the agent.
-        rating, rating_margin: Elo points, mean 0 over the agents; half the width of the 95% interval.
-        score: Share of the points in all games; None without games.
-        decisions: Plays with more than one legal action.
-        seconds_per_decision: As in `Pairs.seconds`; None without decisions.
+        name: Name of the agent.
+        rating: Rating by Bradley and Terry, Elo points, mean 0 over the agents.
+        rating_margin: Half the width of the rating's interval, Elo points.
+        score: Share of the points in all its games, 1 for a win and 1/2 for a drawn game; None without games.
+        games: Number of games played.
+        decisions: Number of its actions with more than one legal action.
+        seconds_per_decision: Time in its functions, s, divided by its decisions, where a call serves many games; None without
+            decisions.
     """
 
     name: str
@@ -35,7 +37,14 @@ class AgentRow:
 
 @dataclass(frozen=True)
 class AdjustedRow:
-    """A variance-reduced score, `unojax.arena.ratings.AdjustedScore`."""
+    """A variance-reduced score, `unojax.arena.ratings.AdjustedScore`.
+
+    Attributes:
+        score: Share of the points that the first agent could expect; for few games it may be below 0 or above 1.
+        interval: 95% confidence interval of the score, by Student's method.
+        standard_error: Standard error of the score.
+        variance_reduction: Number of independent games with the information of one of these, after variance reduction.
+    """
 
     score: float
     interval: tuple[float, float]
@@ -53,12 +62,18 @@ class MatchRow:
     """A match of two agents, from the first agent's side.
 
     Attributes:
-        wins: Wins of each agent.
+        first: First agent, whose perspective the match takes.
+        second: Second agent.
+        games: Number of games played, two for every deal with the seats swapped.
+        wins: Wins of the first and of the second agent.
         drawn: Games without a winner, including truncated ones.
-        score, interval: The first agent's share of the points, and its 95% interval.
-        standard_error, variance_reduction: As in `unojax.arena.ratings.Score`.
-        steps_per_game: Mean.
-        adjusted: Variance-reduced score; None if not requested, or with only one pair or series.
+        score: Share of the points that the first agent won.
+        interval: Lower and upper end, from duplicate deals.
+        standard_error: Standard error of the score.
+        variance_reduction: Number of independent games with the information of one of these.
+        steps_per_game: Mean number of steps.
+        adjusted: Variance-reduced score (AIVAT-style) of the same games; None if not requested, or for a single duplicate deal or
+            series. Tables and plots show it instead of the score; ratings use the results.
     """
 
     first: str
@@ -88,7 +103,12 @@ class MatchRow:
 
 @dataclass(frozen=True)
 class Standings:
-    """All agents, the best first, and all matches with games."""
+    """Standings of a round robin.
+
+    Attributes:
+        agents: Agents, the highest rating first.
+        matches: Pairs of agents that have played.
+    """
 
     agents: tuple[AgentRow, ...]
     matches: tuple[MatchRow, ...]
@@ -111,10 +131,6 @@ class Standings:
             if (row.second, row.first) == (first, second):
                 return row.swapped()
         return None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return all fields by name."""
-        return {"agents": [asdict(row) for row in self.agents], "matches": [asdict(row) for row in self.matches]}
 
 
 def standings_of(names: Sequence[str], matches: Mapping[tuple[int, int], Pairs], *, series: int = 1) -> Standings:

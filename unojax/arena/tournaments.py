@@ -95,6 +95,43 @@ class Tournament:
         return standings_of([agent.name for agent in self.agents], self.matches, series=self.series)
 
 
+@dataclass(frozen=True)
+class ArenaReport:
+    """Results of `unojax arena`.
+
+    Attributes:
+        complete: False after Ctrl-C; the results then cover the completed batches.
+        agents: Names of the agents, as given.
+        games_asked: Games of each pair of agents; with `--to`, matches.
+        to: Card points of a match, from `--to`; None: single games.
+        series: Number of consecutive deals that share agent memory; 1: no sharing.
+        adjust: Number of rollouts per estimate for variance reduction, from `--adjust`; None: none.
+        seed: Random seed of the deals.
+        batch_size: Number of parallel games for each worker.
+        workers: Number of parallel batches.
+        compile_seconds: Time before the first game, s.
+        seconds: Playing time after compilation, s.
+        games_per_second: Games played per second of that time; None if `--results` contained all of them.
+        faults: Faults in this run, by agent, a line for each kind. Only programs that play (`process:COMMAND`) have faults.
+        results: Ratings of the agents and scores of their matches.
+    """
+
+    complete: bool
+    agents: list[str]
+    games_asked: int
+    to: int | None
+    series: int
+    adjust: int | None
+    seed: int
+    batch_size: int
+    workers: int
+    compile_seconds: float
+    seconds: float
+    games_per_second: float | None
+    faults: dict[str, list[str]]
+    results: Standings
+
+
 def tournament(
     agents: Sequence[str | Agent],
     games: int = 4000,

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from threading import Event
-from typing import Any, Final
+from typing import Final, Literal
 
 import jax
 import numpy as np
@@ -31,25 +31,119 @@ Rows = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Rate:
-    """A proportion of games with its 95% Wilson interval."""
+    """A share of games with its 95% Wilson interval.
+
+    Attributes:
+        wins: Games won.
+        games: Number of games.
+        rate: `wins` divided by `games`.
+        low: Lower end of the interval.
+        high: Upper end of the interval.
+    """
 
     wins: int
     games: int
+    rate: float
+    low: float
+    high: float
 
-    @property
-    def value(self) -> float:
-        """Return the proportion of games."""
-        return self.wins / self.games
+    @classmethod
+    def of(cls, wins: int, games: int) -> Rate:
+        """Return the share of games won."""
+        return cls(wins, games, wins / games, *wilson_interval(wins, games))
 
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Return the ends of the interval."""
-        return wilson_interval(self.wins, self.games)
 
-    def to_json(self) -> dict[str, float]:
-        """Return all figures by name."""
-        low, high = self.interval
-        return {"wins": self.wins, "games": self.games, "rate": self.value, "low": low, "high": high}
+@dataclass(frozen=True)
+class PolicyWins:
+    """Games won by a policy.
+
+    Attributes:
+        policy: Name of the policy.
+        as_player_0: Share of games won as player 0; None if it never was player 0.
+        as_player_1: Share of games won as player 1; None if it never was player 1.
+        total: Share of all games won.
+    """
+
+    policy: str
+    as_player_0: Rate | None
+    as_player_1: Rate | None
+    total: Rate
+
+
+@dataclass(frozen=True)
+class GameLengths:
+    """Numbers of actions of both players in a game.
+
+    Attributes:
+        mean: Mean number of actions.
+        quantiles: Smallest number of actions that this share of the games does not exceed, for 0.05, 0.25, 0.5, 0.75 and 0.95.
+        max: Actions of the longest game.
+    """
+
+    mean: float
+    quantiles: dict[str, int]
+    max: int
+
+
+@dataclass(frozen=True)
+class GameStatistics:
+    """Figures of many games of two policies, A and B.
+
+    Attributes:
+        wins: Results of A and of B.
+        wins_of_player: Shares of games won by player 0 and by player 1, across policies.
+        mean_return: Mean return of A and of B: wins minus losses per game, minus the step penalties of a game; None under rules
+            with points, because points are not stored.
+        stalemates: Games that ended because cards ran out.
+        drawn: Stalemates with equal hands.
+        truncated: Games cut off by `--max-steps`.
+        reshuffles_per_game: Mean number of reshuffles of the pile into the deck.
+        steps_per_game: Actions of a game.
+        choice_share: Share of the actions with an alternative: more than one legal action.
+        compile_seconds: Time to compile and run once, s.
+        seconds: Playing time after compilation, s.
+        games_per_second: Complete games in that time, 1/s.
+        steps_per_second: Actions of complete games in that time, 1/s.
+    """
+
+    wins: tuple[PolicyWins, PolicyWins]
+    wins_of_player: tuple[Rate, Rate]
+    mean_return: tuple[float, float] | None
+    stalemates: int
+    drawn: int
+    truncated: int
+    reshuffles_per_game: float
+    steps_per_game: GameLengths
+    choice_share: float
+    compile_seconds: float
+    seconds: float
+    games_per_second: float
+    steps_per_second: float
+
+
+@dataclass(frozen=True)
+class SimulationReport:
+    """Results of `unojax simulate`.
+
+    Attributes:
+        complete: False after Ctrl-C; the results then cover the games begun before it.
+        games: Number of games played.
+        games_asked: Number of games requested.
+        policies: Names of A and B.
+        seats: `balanced`: each policy is player 0 in half of the games; `as-given`: A is player 0 in all of them.
+        seed: Random seed of the games.
+        batch_size: Number of parallel games.
+        results: Figures of the games.
+    """
+
+    complete: bool
+    games: int
+    games_asked: int
+    policies: tuple[str, str]
+    seats: Literal["balanced", "as-given"]
+    seed: int
+    batch_size: int
+    results: GameStatistics
 
 
 @dataclass(frozen=True)
@@ -78,31 +172,49 @@ class WinRates:
         """Return the sums over all games."""
         return sum((tally for tally in self.tallies if tally), Tally())
 
-    def rates(self, policy: int) -> tuple[Rate | None, Rate | None, Rate]:
-        """Return the wins of A (0) or B (1) as player 0, as player 1 and in total."""
-        seats = []
-        for player in (0, 1):
-            tally = self.tallies[policy ^ player]
-            seats.append(None if tally is None else Rate(tally.wins[player], tally.games))
-        known = [rate for rate in seats if rate is not None]
-        return seats[0], seats[1], Rate(sum(rate.wins for rate in known), sum(rate.games for rate in known))
+    @property
+    def wins(self) -> tuple[PolicyWins, PolicyWins]:
+        """Return the games won by A and by B."""
+        return self._wins(0), self._wins(1)
 
     @property
-    def rates_of_players(self) -> tuple[Rate, Rate]:
-        """Return the wins of player 0 and player 1, whichever policy plays."""
+    def wins_of_player(self) -> tuple[Rate, Rate]:
+        """Return the games won by player 0 and by player 1, whichever policy plays."""
         first, second = self.total.wins
-        return Rate(first, self.total.games), Rate(second, self.total.games)
+        return Rate.of(first, self.total.games), Rate.of(second, self.total.games)
 
     @property
-    def mean_returns(self) -> tuple[float, float] | None:
-        """Return the mean return of A and B; None under rules with points, because points are not stored."""
-        if self.rules.points:
-            return None
-        total = self.total
-        # Every step that does not end the game costs the penalty, including the last step of a truncated game.
-        penalty = self.rules.step_penalty * (total.steps - (total.games - total.truncated)) / total.games
-        won = [self.rates(policy)[2].wins for policy in (0, 1)]
-        return (won[0] - won[1]) / total.games - penalty, (won[1] - won[0]) / total.games - penalty
+    def statistics(self) -> GameStatistics:
+        """Return the figures of the games; there must be some."""
+        total, wins = self.total, self.wins
+        returns = None
+        if not self.rules.points:
+            # Every step that does not end the game costs the penalty, including the last step of a truncated game.
+            penalty = self.rules.step_penalty * (total.steps - (total.games - total.truncated)) / total.games
+            lead = (wins[0].total.wins - wins[1].total.wins) / total.games
+            returns = lead - penalty, -lead - penalty
+        quantiles = {str(share): total.length_quantile(share) for share in QUANTILES}
+        return GameStatistics(
+            wins=wins,
+            wins_of_player=self.wins_of_player,
+            mean_return=returns,
+            stalemates=total.stalemates,
+            drawn=total.drawn,
+            truncated=total.truncated,
+            reshuffles_per_game=total.reshuffles / total.games,
+            steps_per_game=GameLengths(total.steps / total.games, quantiles, total.longest),
+            choice_share=total.choices / max(total.steps, 1),
+            compile_seconds=self.compile_seconds,
+            seconds=self.seconds,
+            games_per_second=total.games / self.seconds,
+            steps_per_second=total.steps / self.seconds,
+        )
+
+    def _wins(self, policy: int) -> PolicyWins:
+        seats = [(self.tallies[policy ^ player], player) for player in (0, 1)]
+        first, second = (None if tally is None else Rate.of(tally.wins[player], tally.games) for tally, player in seats)
+        won = sum(tally.wins[player] for tally, player in seats if tally is not None)
+        return PolicyWins(self.policies[policy], first, second, Rate.of(won, self.total.games))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the sums as arrays, for other processes."""
@@ -119,33 +231,6 @@ class WinRates:
             total = sum(map(Tally.from_arrays, parts), Tally())
             tallies.append(total if total.games else None)
         return replace(self, tallies=tuple(tallies), complete=all(bool(of_share["complete"]) for of_share in shares))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return all figures by name."""
-        total, returns = self.total, self.mean_returns
-        wins = []
-        for policy, name in enumerate(self.policies):
-            first, second, both = (rate and rate.to_json() for rate in self.rates(policy))
-            wins.append({"policy": name, "as_player_0": first, "as_player_1": second, "total": both})
-        return {
-            "wins": wins,
-            "wins_of_player": [rate.to_json() for rate in self.rates_of_players],
-            "mean_return": None if returns is None else list(returns),
-            "stalemates": total.stalemates,
-            "drawn": total.drawn,
-            "truncated": total.truncated,
-            "reshuffles_per_game": total.reshuffles / total.games,
-            "steps_per_game": {
-                "mean": total.steps / total.games,
-                "quantiles": {str(q): total.length_quantile(q) for q in QUANTILES},
-                "max": total.longest,
-            },
-            "choice_share": total.choices / max(total.steps, 1),
-            "compile_seconds": self.compile_seconds,
-            "seconds": self.seconds,
-            "games_per_second": total.games / self.seconds,
-            "steps_per_second": total.steps / self.seconds,
-        }
 
 
 def win_rates(

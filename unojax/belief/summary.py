@@ -12,6 +12,7 @@ The canonical encoding reduces most of them to a weighted mean. Slot s of a hand
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -135,6 +136,48 @@ class BeliefSummary(NamedTuple):
     num_distinct: Array
     ess: Array
     num_hands: Array | int
+
+
+def by_card(figures: ArrayLike, rules: Rules) -> dict[str, float]:
+    """Return figures of the 54 card types by name, on the host, for the types that the deck has."""
+    values = np.asarray(figures)
+    return {cards.TYPE_NAMES[t]: float(values[t]) for t in np.flatnonzero(rules.deck).tolist()}
+
+
+@dataclass(frozen=True)
+class BeliefFigures:
+    """Figures of a belief by name.
+
+    Attributes:
+        prob_holds: Probability that the opponent holds the card, for each card of the deck.
+        expected_counts: Expected copies of the card in the opponent's hand, for each card of the deck.
+        prob_color: Probability that the opponent holds a card of the colour; wild cards have no colour.
+        prob_no_playable: Probability that the opponent holds no playable card.
+        num_distinct: Number of different hands in the belief.
+        ess: Effective sample size: number of equally weighted hands with the same variance.
+        num_hands: Number of hands in the belief.
+    """
+
+    prob_holds: dict[str, float]
+    expected_counts: dict[str, float]
+    prob_color: dict[str, float]
+    prob_no_playable: float
+    num_distinct: int
+    ess: float
+    num_hands: int
+
+    @classmethod
+    def of(cls, belief: BeliefSummary, rules: Rules) -> BeliefFigures:
+        """Return the figures of a summary, on the host."""
+        return cls(
+            prob_holds=by_card(belief.prob_holds, rules),
+            expected_counts=by_card(belief.expected_counts, rules),
+            prob_color=dict(zip(cards.COLOR_NAMES, np.asarray(belief.prob_color).tolist(), strict=True)),
+            prob_no_playable=float(belief.prob_no_playable),
+            num_distinct=int(belief.num_distinct),
+            ess=float(belief.ess),
+            num_hands=int(belief.num_hands),
+        )
 
 
 @jax.jit

@@ -102,7 +102,7 @@ class Advise:
         from unojax.games.advising import COMPILING, improve, read_game, read_search
         from unojax.games.seen import ImpossibleActionError
 
-        about = output.machine()
+        setting = output.setting_of(rules)
         position = _read_position() if self.position == output.STDIN else self.position
         words = {
             name: getattr(self, name)
@@ -130,21 +130,22 @@ class Advise:
         assert advised is not None
         if stopped:
             output.note("advise", f"stopped after {advised.seconds:.1f} s of the search")
-        asked = {"command": "advise", "seed": self.seed, "agent": self.agent}
-        output.report(self.json, lambda: self._tables(advised), lambda: asked | advised.to_json() | about)
+        report = advised.report(seed=self.seed, agent=self.agent)
+        output.report("advise", self.json, lambda: _tables(self, advised), lambda: report, setting)
         return EXIT_INTERRUPTED if stopped else 0
 
-    def _tables(self, advised: Advised) -> list[RenderableType]:
-        from rich.text import Text
 
-        from unojax.terminal import advice
-        from unojax.terminal.cards import view_lines
+def _tables(request: Advise, advised: Advised) -> list[RenderableType]:
+    from rich.text import Text
 
-        end = advised.game.end
-        main: RenderableType = Text(advice.no_choice(end) + "\n", style="bold")
-        if advised.pooled is not None:
-            main = advice.plays(advised.pooled, advised.agent, has_drawn=bool(end.has_drawn))
-        return [*view_lines(end), "", advice.belief(advised.belief, end, self.bars), main, tables.facts(_facts(self, advised))]
+    from unojax.terminal import advice
+    from unojax.terminal.cards import view_lines
+
+    end = advised.game.end
+    main: RenderableType = Text(advice.no_choice(end) + "\n", style="bold")
+    if advised.pooled is not None:
+        main = advice.plays(advised.pooled, advised.agent, has_drawn=bool(end.has_drawn))
+    return [*view_lines(end), "", advice.belief(advised.belief, end, request.bars), main, tables.facts(_facts(request, advised))]
 
 
 def _read_position() -> str:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from unojax.cli import output
 from unojax.cli.options import JsonTarget
-from unojax.specs import AGENTS, Key, describe_agent
+from unojax.specs import AGENTS, AgentsReport, describe_agent
 from unojax.terminal import tables
 
 _OWN: Final = {
@@ -30,22 +30,18 @@ class ShowAgents:
         from unojax.policies import POLICIES
 
         policies = {name: policy.summary for name, policy in POLICIES.items()}
-        agents = {name: describe_agent(name) for name in AGENTS}
-        output.report(self.json, lambda: _tables(policies, agents), lambda: _record(policies, agents))
+        report = AgentsReport(policies, {name: describe_agent(name) for name in AGENTS})
+        output.report("agents", self.json, lambda: _tables(report), lambda: report)
         return 0
 
 
-def _tables(policies: dict[str, str], agents: dict[str, tuple[str, list[Key]]]) -> list[Any]:
-    shown: list[Any] = [Text("Policies, which have no memory", style="bold"), tables.facts(policies)]
-    for name, (summary, keys) in agents.items():
+def _tables(report: AgentsReport) -> list[Any]:
+    shown: list[Any] = [Text("Policies, which have no memory", style="bold"), tables.facts(report.policies)]
+    for name, agent in report.agents.items():
+        keys = agent.parameters
         rows = {f"{key.key}={key.default}": f"{key.meaning} ({key.kind})" for key in keys if not key.is_shared}
         if shared := [f"{key.key}={key.default}" for key in keys if key.is_shared]:
             rows["as mc"] = ", ".join(shared)
-        heading = Text.assemble((name, "bold"), f"  {summary}{' Keys, with their defaults:' if keys else ''}")
+        heading = Text.assemble((name, "bold"), f"  {agent.summary}{' Keys, with their defaults:' if keys else ''}")
         shown += ["", heading, tables.facts(rows)]
     return [*shown, "", tables.facts(_OWN)]
-
-
-def _record(policies: dict[str, str], agents: dict[str, tuple[str, list[Key]]]) -> dict[str, Any]:
-    made = {name: {"summary": summary, "parameters": [key._asdict() for key in keys]} for name, (summary, keys) in agents.items()}
-    return {"command": "agents", "policies": policies, "agents": made}

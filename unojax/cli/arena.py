@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import tyro
 
@@ -19,7 +19,8 @@ from unojax.terminal import tables
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from unojax.arena.tournaments import Tournament
+    from unojax.arena.tournaments import ArenaReport, Tournament
+    from unojax.cli.reports import Setting
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Arena:
         from unojax.specs import parse_agent
 
         agents = [parse_agent(spec, rules=rules) for spec in self.agents]
-        about = output.machine()
+        setting = output.setting_of(rules)
         output.note_agents("arena", agents)
         played, stopped = self._play(rules)
         if played is None:
@@ -113,11 +114,7 @@ class Arena:
             from unojax.viz.standings import standings_picture
 
             output.write_file("--plot", self.plot, standings_picture(played.standings, Path(self.plot).suffix[1:]))
-        output.report(
-            self.json,
-            lambda: self._tables(played, rules, about),
-            lambda: self._record(played, rules) | {"faults": faults} | about,
-        )
+        output.report("arena", self.json, lambda: _tables(self, played, setting), lambda: _report(self, played, faults), setting)
         return 0 if played.complete else EXIT_INTERRUPTED
 
     def _play(self, rules: Rules) -> tuple[Tournament | None, bool]:
@@ -146,55 +143,58 @@ class Arena:
                 return latest, True
         return played, False
 
-    def _record(self, played: Tournament, rules: Rules) -> dict[str, Any]:
-        return {
-            "command": "arena",
-            "complete": played.complete,
-            "agents": [agent.name for agent in played.agents],
-            "games_asked": self.games,
-            "to": self.to,
-            "series": self.series,
-            "adjust": self.adjust,
-            "seed": self.seed,
-            "batch_size": played.batch_size,
-            "workers": played.workers,
-            "rules": asdict(rules),
-            "compile_seconds": played.compile_seconds,
-            "seconds": played.seconds,
-            "games_per_second": played.num_finished / played.seconds if played.num_finished else None,
-            "results": played.standings.to_json(),
-        }
 
-    def _tables(self, played: Tournament, rules: Rules, about: dict[str, Any]) -> list[RenderableType]:
-        from unojax.terminal.standings import fitting
+def _report(request: Arena, played: Tournament, faults: dict[str, list[str]]) -> ArenaReport:
+    from unojax.arena.tournaments import ArenaReport
 
-        standings = played.standings
-        asked = f"{self.games:,} of each two agents"
-        if self.to is not None:
-            rounds = f", {played.rounds_per_match:.1f} rounds long on average" if played.num_finished else ""
-            asked += f", each a match to {self.to} points{rounds}"
-        if self.series > 1:
-            asked += f", in series of {self.series} deals"
-        if not played.complete:
-            fewest, most = (2 * bound(map(len, played.matches.values())) for bound in (min, max))
-            asked = f"{fewest:,} to {most:,} of {asked}"
-        gains = sorted(match.variance_reduction for match in standings.matches)
-        facts = {
-            "Rules": tables.rules_text(rules),
-            "Games": f"{asked}, seed {self.seed}; with every deal two, the seats swapped",
-            "Same deals": f"worth {_span(gains)} times as many games with deals of their own",
-            "Each decision": f"time of calls for many games at once; {tables.count(played.workers, 'worker')} at a time",
-        }
-        if worth := sorted(match.adjusted.variance_reduction for match in standings.matches if match.adjusted is not None):
-            how = f"reduced by {self.adjust:,} rollouts of each estimate"
-            facts["Variance"] = f"{how}; a game is worth {_span(worth)} independent ones; ratings are of the results"
-        if played.num_found:
-            facts["Found"] = f"{tables.count(played.num_found, 'game')} in {self.results}, not played again"
-        if played.num_finished:
-            pace = tables.rate(played.num_finished / played.seconds)
-            facts["Speed"] = f"{pace}; {played.batch_size:,} in each worker's batch"
-            facts["Time"] = f"{played.seconds:.2f} s, after {played.compile_seconds:.2f} s to compile"
-        return [*fitting(standings), tables.facts(facts | output.machine_facts(about))]
+    return ArenaReport(
+        complete=played.complete,
+        agents=[agent.name for agent in played.agents],
+        games_asked=request.games,
+        to=request.to,
+        series=request.series,
+        adjust=request.adjust,
+        seed=request.seed,
+        batch_size=played.batch_size,
+        workers=played.workers,
+        compile_seconds=played.compile_seconds,
+        seconds=played.seconds,
+        games_per_second=played.num_finished / played.seconds if played.num_finished else None,
+        faults=faults,
+        results=played.standings,
+    )
+
+
+def _tables(request: Arena, played: Tournament, setting: Setting) -> list[RenderableType]:
+    from unojax.terminal.standings import fitting
+
+    standings = played.standings
+    asked = f"{request.games:,} of each two agents"
+    if request.to is not None:
+        rounds = f", {played.rounds_per_match:.1f} rounds long on average" if played.num_finished else ""
+        asked += f", each a match to {request.to} points{rounds}"
+    if request.series > 1:
+        asked += f", in series of {request.series} deals"
+    if not played.complete:
+        fewest, most = (2 * bound(map(len, played.matches.values())) for bound in (min, max))
+        asked = f"{fewest:,} to {most:,} of {asked}"
+    gains = sorted(match.variance_reduction for match in standings.matches)
+    facts = {
+        "Rules": tables.rules_text(setting.rules),
+        "Games": f"{asked}, seed {request.seed}; with every deal two, the seats swapped",
+        "Same deals": f"worth {_span(gains)} times as many games with deals of their own",
+        "Each decision": f"time of calls for many games at once; {tables.count(played.workers, 'worker')} at a time",
+    }
+    if worth := sorted(match.adjusted.variance_reduction for match in standings.matches if match.adjusted is not None):
+        how = f"reduced by {request.adjust:,} rollouts of each estimate"
+        facts["Variance"] = f"{how}; a game is worth {_span(worth)} independent ones; ratings are of the results"
+    if played.num_found:
+        facts["Found"] = f"{tables.count(played.num_found, 'game')} in {request.results}, not played again"
+    if played.num_finished:
+        pace = tables.rate(played.num_finished / played.seconds)
+        facts["Speed"] = f"{pace}; {played.batch_size:,} in each worker's batch"
+        facts["Time"] = f"{played.seconds:.2f} s, after {played.compile_seconds:.2f} s to compile"
+    return [*fitting(standings), tables.facts(facts | output.setting_facts(setting))]
 
 
 def _span(ascending: Sequence[float]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Optional, cast
 
 import tyro
@@ -27,9 +27,10 @@ from unojax.terminal import tables
 
 if TYPE_CHECKING:
     from jax import Array
+    from rich.console import RenderableType
     from rich.status import Status
 
-    from unojax.analysis.turns import BeliefTurn, Summary
+    from unojax.analysis.turns import BeliefReport, BeliefTurn, Summary
     from unojax.belief.updaters import ParticleFilter
     from unojax.games.replay import Replay
     from unojax.games.seen import SeenGame
@@ -112,10 +113,9 @@ class ShowBelief:
         from unojax.analysis.turns import summarize
         from unojax.belief.updaters import ParticleFilter
         from unojax.games.seen import SeenGame
-        from unojax.terminal import belief
 
         filter = ParticleFilter(self.particles, get_opponent(self.opponent_model))
-        about = output.machine()
+        setting = output.setting_of(rules)
         key = jax.random.key(self.seed, impl="threefry2x32")
         request = self
         with output.status("the game", quiet=self.quiet) as status:
@@ -132,15 +132,14 @@ class ShowBelief:
                 key = jax.random.key(self.belief_seed, impl="threefry2x32")
             turns = _show_turns(request, game, filter, jax.random.fold_in(key, 2), status)
         summary = summarize(turns)
-        if self.json != output.STDOUT and self.turn is None:
-            facts = {"Game": belief.outcome(turns[-1], steps=self.steps)}
-            facts |= belief.facts(turns, summary, model=self.opponent_model, particles=self.particles)
-            if self.start is None and self.game is None:
-                facts["Policies"] = f"{self.policies[0]} as player 0, {self.policies[1]} as player 1; seed {self.seed}"
-            facts["Rules"] = tables.rules_text(rules)
-            tables.show("", tables.facts(facts))
-        if self.json is not None:
-            output.write_json(self.json, _record(request, game, turns, summary, rules) | about)
+        setting = replace(setting, rules=rules)
+        output.report(
+            "belief",
+            self.json,
+            lambda: _tables(self, turns, summary, rules),
+            lambda: _report(request, game, turns, summary),
+            setting,
+        )
         return 0
 
     def _check(self) -> None:
@@ -234,25 +233,35 @@ def _saved_game(path: str, max_steps: int | None) -> Replay | SeenGame:
     return replace(game, steps=game.steps[:max_steps])
 
 
-def _record(
-    request: ShowBelief, game: Replay | SeenGame, turns: list[BeliefTurn], summary: Summary, rules: Rules
-) -> dict[str, Any]:
+def _tables(request: ShowBelief, turns: list[BeliefTurn], summary: Summary, rules: Rules) -> list[RenderableType]:
+    """Return the figures of the whole game; none if one turn was requested."""
+    from unojax.terminal import belief
+
+    if request.turn is not None:
+        return []
+    facts = {"Game": belief.outcome(turns[-1], steps=request.steps)}
+    facts |= belief.facts(turns, summary, model=request.opponent_model, particles=request.particles)
+    if request.start is None and request.game is None:
+        facts["Policies"] = f"{request.policies[0]} as player 0, {request.policies[1]} as player 1; seed {request.seed}"
+    return ["", tables.facts(facts | {"Rules": tables.rules_text(rules)})]
+
+
+def _report(request: ShowBelief, game: Replay | SeenGame, turns: list[BeliefTurn], summary: Summary) -> BeliefReport:
+    from unojax.analysis.turns import BeliefReport
     from unojax.games.replay import Replay
     from unojax.text import format_position
 
     shown = not request.hide_truth
-    records = [turn.to_json(with_truth=shown) for turn in turns]
-    return {
-        "command": "belief",
-        "seed": request.seed,
-        "belief_seed": request.seed if request.belief_seed is None else request.belief_seed,
-        "policies": request.policies if request.start is None and request.game is None else None,
-        "player": request.player,
-        "particles": request.particles,
-        "opponent_model": request.opponent_model,
-        "rules": asdict(rules),
-        "start": format_position(game.start) if shown and isinstance(game, Replay) else None,
-        "actions": " ".join(record["action"] for record in records[1:]),
-        "turns": records,
-        "summary": summary._asdict(),
-    }
+    rows = [turn.row(with_truth=shown) for turn in turns]
+    return BeliefReport(
+        seed=request.seed,
+        belief_seed=request.seed if request.belief_seed is None else request.belief_seed,
+        policies=request.policies if request.start is None and request.game is None else None,
+        player=request.player,
+        particles=request.particles,
+        opponent_model=request.opponent_model,
+        start=format_position(game.start) if shown and isinstance(game, Replay) else None,
+        actions=" ".join(str(row.action) for row in rows[1:]),
+        turns=rows,
+        summary=summary,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
@@ -41,13 +41,13 @@ class Evaluate:
     def run(self) -> int:
         rules = self.rules.build()
         from unojax.agents import check_sees_no_hidden_hand
-        from unojax.arena.evaluation import evaluate
+        from unojax.arena.evaluation import EvaluationReport, evaluate
         from unojax.specs import parse_agent
 
         agent, *others = (parse_agent(spec, rules=rules) for spec in (self.agent, *self.opponents))
         check_sees_no_hidden_hand(agent)
         output.note_agents("evaluate", others)
-        about = output.machine()
+        setting = output.setting_of(rules)
         began = time.perf_counter()
         with output.status("compiling", quiet=self.quiet) as status, naming_options(self):
             found = evaluate(
@@ -58,12 +58,9 @@ class Evaluate:
         if not together.is_first():
             return 0
         faults = output.note_faults("evaluate", [agent, *others])
-        record = {"command": "evaluate", "games_asked": self.games, "rules": asdict(rules), "seconds": seconds}
-        output.report(
-            self.json,
-            lambda: self._tables(found, rules, output.machine_facts(about) | {"Time": f"{seconds:.1f} s, with compiling"}),
-            lambda: record | {"faults": faults, "results": found.to_json()} | about,
-        )
+        facts = output.setting_facts(setting) | {"Time": f"{seconds:.1f} s, with compiling"}
+        report = EvaluationReport(self.games, seconds, faults, found)
+        output.report("evaluate", self.json, lambda: self._tables(found, rules, facts), lambda: report, setting)
         return 0
 
     def _tables(self, found: Evaluation, rules: Rules, machine: dict[str, str]) -> list[RenderableType]:

@@ -15,9 +15,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.status import Status
 
 import unojax
+from unojax.cli.reports import Device, Setting, Versions, to_json
 from unojax.cli.targets import STDOUT
 from unojax.files import write_whole
-from unojax.rules import RULES_VERSION
+from unojax.rules import RULES_VERSION, Rules
 from unojax.terminal.tables import count, show
 
 if TYPE_CHECKING:
@@ -28,12 +29,27 @@ STDIN: Final = "-"
 COMPILING: Final = "compiling; faster the next time"
 
 
-def report(json_target: str | None, tables: Callable[[], Sequence[RenderableType]], data: Callable[[], dict[str, Any]]) -> None:
-    """Print tables, unless JSON goes to stdout instead, and write the results as JSON if a target is given."""
-    if json_target != STDOUT:
-        show(*tables())
+def report(
+    command: str,
+    json_target: str | None,
+    tables: Callable[[], Sequence[RenderableType]],
+    results: Callable[[], Any],
+    setting: Setting | None = None,
+) -> None:
+    """Print tables, unless JSON goes to stdout instead, and write the results as JSON if a target is given.
+
+    Args:
+        command: Name of the command.
+        json_target: File for the JSON; `-`: stdout.
+        tables: Function that returns the tables.
+        results: Function that returns the dataclass which `reports.reports` names for the command.
+        setting: Rules and machine, if the results depend on them.
+    """
+    if json_target != STDOUT and (shown := tables()):
+        show(*shown)
     if json_target is not None:
-        write_json(json_target, data())
+        about = {} if setting is None else to_json(setting)
+        write_json(json_target, {"command": command} | to_json(results()) | about)
 
 
 def write_json(target: str, data: dict[str, Any]) -> None:
@@ -130,36 +146,32 @@ def find_devices() -> list[Any]:
         raise RuntimeError(f"JAX found no device for JAX_PLATFORMS={asked!r}; leave it out, or set it to cpu") from None
 
 
-def machine() -> dict[str, Any]:
-    """Return the device and the versions. Raises RuntimeError if JAX has no device."""
+def setting_of(rules: Rules) -> Setting:
+    """Return rules, device and versions. Raises RuntimeError if JAX has no device."""
     devices = find_devices()
     import jax
     import jaxlib
 
-    return {
-        "device": {
-            "platform": devices[0].platform,
-            "kind": devices[0].device_kind,
-            "count": len(devices),
-            "cpu_cores": os.cpu_count(),
-        },
-        "versions": {
-            "unojax": unojax.__version__,
-            "rules": RULES_VERSION,
-            "jax": jax.__version__,
-            "jaxlib": jaxlib.version.__version__,
-            "python": platform.python_version(),
-        },
-    }
+    return Setting(
+        rules=rules,
+        device=Device(devices[0].platform, devices[0].device_kind, len(devices), os.cpu_count()),
+        versions=Versions(
+            unojax=unojax.__version__,
+            rules=RULES_VERSION,
+            jax=jax.__version__,
+            jaxlib=jaxlib.version.__version__,
+            python=platform.python_version(),
+        ),
+    )
 
 
-def machine_facts(about: dict[str, Any]) -> dict[str, str]:
-    """Return `machine()` in words."""
-    device, versions = about["device"], about["versions"]
-    name = device["platform"] if device["kind"] == device["platform"] else f"{device['platform']} ({device['kind']})"
-    more = f", {device['count']} of them" if device["count"] > 1 else ""
-    cores = f", {count(device['cpu_cores'], 'core')}" if device["platform"] == "cpu" and device["cpu_cores"] else ""
+def setting_facts(setting: Setting) -> dict[str, str]:
+    """Return a setting in words."""
+    device, versions = setting.device, setting.versions
+    name = device.platform if device.kind == device.platform else f"{device.platform} ({device.kind})"
+    more = f", {device.count} of them" if device.count > 1 else ""
+    cores = f", {count(device.cpu_cores, 'core')}" if device.platform == "cpu" and device.cpu_cores else ""
     return {
         "Device": name + cores + more,
-        "Versions": f"unojax {versions['unojax']}, jax {versions['jax']}, Python {versions['python']}",
+        "Versions": f"unojax {versions.unojax}, jax {versions.jax}, Python {versions.python}",
     }

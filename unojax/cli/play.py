@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import shlex
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Optional
@@ -14,7 +13,7 @@ import tyro
 from unojax.cli.options import AGENT_HELP, CountOrNone, Flag, RuleOptions, Seed, Whole, get_opponent
 from unojax.rules import Rules
 from unojax.search import ADVISER_MODEL
-from unojax.specs import choose_opponent, parse_agent, runs_code, short_name
+from unojax.specs import choose_opponent, parse_agent, runs_code
 
 if TYPE_CHECKING:
     from unojax.games.setup import Setup
@@ -86,58 +85,20 @@ class PlayGame:
     rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
 
     def run(self) -> int:
-        self._check()
+        _check(self)
         rules = self.rules.build()
         return self._serve(rules) if self.web else self._talk(rules)
 
     def _talk(self, rules: Rules) -> int:
-        """Play in the terminal: deal or resume, run the conversation, and repeat."""
-        from rich.console import Console
-
-        from unojax.games.advisor import Advisor
-        from unojax.games.ahead import Ahead
-        from unojax.games.gamefile import next_path
-        from unojax.games.session import advice_key
-        from unojax.games.tally import Tally
-        from unojax.terminal.conversation import Conversation, Record, read_line
+        """Play in the terminal: deal, or resume."""
+        from unojax.terminal.conversation import play_games
 
         setup = _deal(self, rules) if self.resume is None else _resume(self.resume, self.opponent)
         path = self.resume if self.save is None else self.save
         if path is not None and (self.resume is None or Path(path).resolve() != Path(self.resume).resolve()):
             _check_is_free(path)
         agent, search = parse_agent(setup.opponent, rules=setup.rules), self._adviser(setup.rules)
-        console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
-        last, log_types, tally = None, None, Tally()
-        while True:
-            try:
-                session = setup.start(agent, last)
-            except ValueError as error:
-                raise ValueError(f"--resume: {error}") from None
-            advisor = None if search is None else Advisor(search, advice_key(setup.seed), log_types=log_types)
-            ahead = Ahead(session, advisor)
-            conversation = Conversation(
-                session,
-                short_name(agent.name),
-                read=read_line,
-                console=console,
-                advisor=advisor,
-                record=None if path is None else Record(path, setup.players(agent), setup.seed),
-                auto_draw=self.auto_draw,
-                animate=sys.stdout.isatty() and console.is_interactive,
-                ahead=ahead,
-                offers_rematch=True,
-                tally=tally,
-            )
-            console.print(f"The opponent is {agent.name}; seed {setup.seed}.")
-            try:
-                status = conversation.run()
-            finally:
-                ahead.close()
-            if not conversation.wants_rematch:
-                return status
-            # The agent keeps its memory of the person, and the advice its posterior over the agent's type.
-            last, log_types, tally = session.memory, conversation.learned, tally.after(session)
-            setup, path = setup.rematch, path and next_path(path)
+        return play_games(setup, agent, search, path, auto_draw=self.auto_draw)
 
     def _serve(self, rules: Rules) -> int:
         """Serve the page until Ctrl-C."""
@@ -177,27 +138,28 @@ class PlayGame:
         assert isinstance(search, SearchAgent)
         return search
 
-    def _check(self) -> None:
-        """Check that the options are compatible. Raises ValueError otherwise."""
-        if self.hints is not None and not 2 <= self.hints <= _MAX_HINTS:
-            raise ValueError(f"--hints must be in [2, {_MAX_HINTS}] or none, got {self.hints}")
-        if not 0 <= self.port < 2**16:
-            raise ValueError(f"--port must be in [0, {2**16 - 1}], got {self.port}")
-        if self.web and (self.save is not None or self.resume is not None or self.hints is None or self.auto_draw):
-            raise ValueError(
-                "--save, --resume, --auto-draw and --hints none have no effect with --web, whose page keeps games: remove them"
-            )
-        if not self.web and (self.port != PlayGame.port or not self.browser):
-            raise ValueError("--port and --no-browser are about the page: add --web, or remove them")
-        if self.hints is None and self.opponent_model is not None:
-            raise ValueError("--opponent-model has no effect with --hints none: remove one of them")
-        if self.resume is not None:
-            default = PlayGame()
-            for name in ("seat", "seed", "rules"):
-                if getattr(self, name) != getattr(default, name):
-                    what = "the options of the rules" if name == "rules" else f"--{name}"
-                    kept = "--resume continues with the opponent, seat, seed and rules of the saved game"
-                    raise ValueError(f"{kept}: remove {what}")
+
+def _check(request: PlayGame) -> None:
+    """Check that the options are compatible. Raises ValueError otherwise."""
+    if request.hints is not None and not 2 <= request.hints <= _MAX_HINTS:
+        raise ValueError(f"--hints must be in [2, {_MAX_HINTS}] or none, got {request.hints}")
+    if not 0 <= request.port < 2**16:
+        raise ValueError(f"--port must be in [0, {2**16 - 1}], got {request.port}")
+    if request.web and (request.save is not None or request.resume is not None or request.hints is None or request.auto_draw):
+        raise ValueError(
+            "--save, --resume, --auto-draw and --hints none have no effect with --web, whose page keeps games: remove them"
+        )
+    if not request.web and (request.port != PlayGame.port or not request.browser):
+        raise ValueError("--port and --no-browser are about the page: add --web, or remove them")
+    if request.hints is None and request.opponent_model is not None:
+        raise ValueError("--opponent-model has no effect with --hints none: remove one of them")
+    if request.resume is not None:
+        default = PlayGame()
+        for name in ("seat", "seed", "rules"):
+            if getattr(request, name) != getattr(default, name):
+                what = "the options of the rules" if name == "rules" else f"--{name}"
+                kept = "--resume continues with the opponent, seat, seed and rules of the saved game"
+                raise ValueError(f"{kept}: remove {what}")
 
 
 def _deal(request: PlayGame, rules: Rules) -> Setup:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import tyro
@@ -15,7 +15,7 @@ from unojax.search import DEFAULT_SEARCH, MIN_REPLICATES, REVIEW_REPLICATES, che
 from unojax.terminal import tables
 
 if TYPE_CHECKING:
-    from unojax.analysis.reviewing import ReviewedTurn
+    from unojax.analysis.reviewing import ReviewedTurn, ReviewReport
     from unojax.games.gamefile import GameFile
 
 
@@ -55,7 +55,7 @@ class Review:
 
         game = read_game(self.file)
         agent = read_search(self.agent, game.rules)
-        about = output.machine()
+        setting = output.setting_of(game.rules)
         player = self.player
         if player is None:
             player = game.players.index(PERSON) if PERSON in game.players else 0
@@ -84,7 +84,7 @@ class Review:
             facts = tables.facts(view.facts(turns, agent, game, how=how))
             return [view.heading(game, player), view.table(turns, player), "", facts]
 
-        output.report(self.json, shown, lambda: _record(self, game, turns, player, complete=not stopped) | about)
+        output.report("review", self.json, shown, lambda: _report(self, game, turns, player, complete=not stopped), setting)
         return EXIT_INTERRUPTED if stopped else 0
 
 
@@ -107,22 +107,21 @@ def _page(game: GameFile, turns: list[ReviewedTurn], player: int) -> str:
     )
 
 
-def _record(request: Review, game: GameFile, turns: list[ReviewedTurn], player: int, *, complete: bool) -> dict[str, Any]:
+def _report(request: Review, game: GameFile, turns: list[ReviewedTurn], player: int, *, complete: bool) -> ReviewReport:
+    from unojax.analysis.reviewing import ReviewReport
     from unojax.terminal.review import mean_score
 
     chosen = [turn.choice for turn in turns if turn.choice is not None]
-    return {
-        "command": "review",
-        "complete": complete,
-        "players": game.players,
-        "player": player,
-        "agent": request.agent,
-        "replicates": request.replicates,
-        "seed": request.seed,
-        "rules": asdict(game.rules),
-        "result": game.result,
-        "choices": len(chosen),
-        "total_cost": sum(choice.cost for choice in chosen),
-        "log_score": mean_score(turns),
-        "turns": [turn.to_json() for turn in turns],
-    }
+    return ReviewReport(
+        complete=complete,
+        players=game.players,
+        player=player,
+        agent=request.agent,
+        replicates=request.replicates,
+        seed=request.seed,
+        result=game.result,
+        choices=len(chosen),
+        total_cost=sum(choice.cost for choice in chosen),
+        log_score=mean_score(turns),
+        turns=[turn.row for turn in turns],
+    )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
 import tyro
 
@@ -13,18 +13,16 @@ from unojax.cli import output, together
 from unojax.cli.options import Count, CountOrNone, Flag, JsonTarget, RuleOptions, Seed, TwoPolicies
 from unojax.cli.together import Distributed
 from unojax.device.process import EXIT_INTERRUPTED
-from unojax.rules import Rules
 from unojax.specs import check_policy_names, load_policies
 from unojax.terminal import tables
 from unojax.terminal.tables import count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.console import RenderableType
     from rich.table import Table
 
-    from unojax.arena.win_rates import WinRates
+    from unojax.arena.win_rates import Rate, SimulationReport, WinRates
+    from unojax.cli.reports import Setting
 
 _STEP_BATCH = 256
 """Games at a time with all steps in memory."""
@@ -71,10 +69,10 @@ class Simulate:
         if self.rows == "steps" and (self.out is None or self.json is not None):
             raise ValueError("--rows steps writes games to a file and counts nothing: add --out, and remove --json")
         rules = self.rules.build()
-        about = output.machine()
+        setting = output.setting_of(rules)
         if self.rows == "steps":
-            return self._write_steps(rules, about)
-        from unojax.arena.win_rates import win_rates
+            return self._write_steps(setting)
+        from unojax.arena.win_rates import SimulationReport, win_rates
         from unojax.device.shares import this_share
 
         share = this_share()
@@ -98,53 +96,20 @@ class Simulate:
             return 0 if found.complete else EXIT_INTERRUPTED
         if not all_there:
             found = replace(found, complete=False)
-        output.report(self.json, lambda: self._tables(found, about), lambda: self._record(found) | about)
+        report = SimulationReport(
+            complete=found.complete,
+            games=found.total.games,
+            games_asked=self.games,
+            policies=found.policies,
+            seats=self.seats,
+            seed=self.seed,
+            batch_size=found.batch_size,
+            results=found.statistics,
+        )
+        output.report("simulate", self.json, lambda: _tables(report, found, setting), lambda: report, setting)
         return 0 if found.complete else EXIT_INTERRUPTED
 
-    def _record(self, found: WinRates) -> dict[str, Any]:
-        return {
-            "command": "simulate",
-            "complete": found.complete,
-            "games": found.total.games,
-            "games_asked": self.games,
-            "policies": self.policies,
-            "seats": self.seats,
-            "seed": self.seed,
-            "batch_size": found.batch_size,
-            "rules": asdict(found.rules),
-            "results": found.to_json(),
-        }
-
-    def _tables(self, found: WinRates, about: dict[str, Any]) -> list[RenderableType]:
-        total, results, rules = found.total, found.to_json(), found.rules
-        steps = results["steps_per_game"]
-        quantiles = ", ".join(f"{100 * float(q):g} %: {n}" for q, n in steps["quantiles"].items())
-
-        def share(games: int) -> str:
-            return f"{games:,} ({100 * (games / total.games):.2f} %)"
-
-        facts = {
-            "Stalemates": f"{share(total.stalemates)}, {total.drawn:,} of them drawn",
-            "Truncated": share(total.truncated),
-            "Steps per game": f"mean {steps['mean']:.1f}; {quantiles}, longest {steps['max']}",
-            "With a choice": f"{100 * results['choice_share']:.1f} % of the steps",
-            "Reshuffles": f"{results['reshuffles_per_game']:.3f} per game",
-        }
-        if rules.step_penalty and found.mean_returns is not None:
-            returns = zip(self.policies, found.mean_returns, strict=True)
-            facts["Mean return"] = ", ".join(f"{name} {value:+.4f}" for name, value in returns)
-        seats = f"; each policy {'moves first' if tables.player_0_begins(rules) else 'is player 0'} in half of them"
-        asked = "" if found.complete else f" of {self.games:,}"
-        facts |= {
-            "Rules": tables.rules_text(rules),
-            "Games": f"{total.games:,}{asked}, seed {self.seed}{seats if self.seats == 'balanced' else ''}",
-            "Speed": f"{results['steps_per_second'] / 1e6:.2f} million steps/s of complete games, "
-            f"{results['games_per_second']:,.0f} games/s; {found.batch_size:,} games at a time",
-            "Time": f"{found.seconds:.2f} s, after {found.compile_seconds:.2f} s to compile and run once",
-        }
-        return [win_table(found), "", tables.facts(facts | output.machine_facts(about))]
-
-    def _write_steps(self, rules: Rules, about: dict[str, Any]) -> int:
+    def _write_steps(self, setting: Setting) -> int:
         """Write every step of the games to the file."""
         import jax
 
@@ -162,7 +127,7 @@ class Simulate:
         with output.writing("--out", out) as file, output.progress(quiet=self.quiet) as progress:
             task = progress.add_task("compiling", total=asked, done="")
             try:
-                options = {"rules": rules, "batch_size": batch_size, "share": share}
+                options = {"rules": setting.rules, "batch_size": batch_size, "share": share}
                 for rows in stream_trajectories(key, self.games, pair, **options):
                     file.add(rows)
                     num_games, num_rows = num_games + int(rows["done"].sum()), num_rows + len(rows["game"])
@@ -177,24 +142,54 @@ class Simulate:
         facts = {
             "File": f"{out}: {count(num_rows, 'step')} of {count(num_games, 'game')}",
             "Policies": f"{self.policies[0]} as player 0, {self.policies[1]} as player 1; seed {self.seed}",
-            "Rules": tables.rules_text(rules),
+            "Rules": tables.rules_text(setting.rules),
             "Time": f"{time.perf_counter() - began:.1f} s, compiling included",
         }
-        tables.show(tables.facts(facts | output.machine_facts(about)))
+        tables.show(tables.facts(facts | output.setting_facts(setting)))
         return EXIT_INTERRUPTED if stopped else 0
 
 
-def win_table(found: WinRates) -> Table:
+def _tables(report: SimulationReport, played: WinRates, setting: Setting) -> list[RenderableType]:
+    found, rules, steps = report.results, setting.rules, report.results.steps_per_game
+    quantiles = ", ".join(f"{100 * float(q):g} %: {n}" for q, n in steps.quantiles.items())
+
+    def share(games: int) -> str:
+        return f"{games:,} ({100 * (games / report.games):.2f} %)"
+
+    facts = {
+        "Stalemates": f"{share(found.stalemates)}, {found.drawn:,} of them drawn",
+        "Truncated": share(found.truncated),
+        "Steps per game": f"mean {steps.mean:.1f}; {quantiles}, longest {steps.max}",
+        "With a choice": f"{100 * found.choice_share:.1f} % of the steps",
+        "Reshuffles": f"{found.reshuffles_per_game:.3f} per game",
+    }
+    if rules.step_penalty and found.mean_return is not None:
+        returns = zip(report.policies, found.mean_return, strict=True)
+        facts["Mean return"] = ", ".join(f"{name} {value:+.4f}" for name, value in returns)
+    seats = f"; each policy {'moves first' if tables.player_0_begins(rules) else 'is player 0'} in half of them"
+    asked = "" if report.complete else f" of {report.games_asked:,}"
+    facts |= {
+        "Rules": tables.rules_text(rules),
+        "Games": f"{report.games:,}{asked}, seed {report.seed}{seats if report.seats == 'balanced' else ''}",
+        "Speed": f"{found.steps_per_second / 1e6:.2f} million steps/s of complete games, "
+        f"{found.games_per_second:,.0f} games/s; {report.batch_size:,} games at a time",
+        "Time": f"{found.seconds:.2f} s, after {found.compile_seconds:.2f} s to compile and run once",
+    }
+    return [win_table(played), "", tables.facts(facts | output.setting_facts(setting))]
+
+
+def win_table(played: WinRates) -> Table:
     """Return the table of games won, by policy and seat."""
-    columns = (*tables.seats(found.rules), "in all")
-    table = tables.grid(f"Games won, % (95 % interval), of {count(found.total.games, 'game')}", ("",), columns)
+    title = f"Games won, % (95 % interval), of {count(played.total.games, 'game')}"
+    table = tables.grid(title, ("",), (*tables.seats(played.rules), "in all"))
 
-    def cells(rates: Sequence[Any]) -> list[str]:
-        return ["-" if rate is None else tables.percent_between(rate.value, rate.interval) for rate in rates]
+    def cells(*rates: Rate | None) -> list[str]:
+        return ["-" if rate is None else tables.percent_between(rate.rate, (rate.low, rate.high)) for rate in rates]
 
-    for policy, name in enumerate(found.policies):
+    for letter, won in zip("AB", played.wins, strict=True):
         # Two policies of the same name are told apart by a suffix.
-        table.add_row(f"{name} {'AB'[policy]}" if len(set(found.policies)) == 1 else name, *cells(found.rates(policy)))
-    if None not in found.tallies:
-        table.add_row("either", *cells(found.rates_of_players), "")
+        name = f"{won.policy} {letter}" if len(set(played.policies)) == 1 else won.policy
+        table.add_row(name, *cells(won.as_player_0, won.as_player_1, won.total))
+    if None not in played.tallies:
+        table.add_row("either", *cells(*played.wins_of_player), "")
     return table

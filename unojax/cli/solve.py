@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
 import tyro
 
@@ -16,7 +16,9 @@ from unojax.terminal import tables
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from unojax.cli.reports import Setting
     from unojax.solve import Solution, Tree
+    from unojax.solve.runs import SolveReport
 
 Game = Annotated[
     Literal["tiny", "small", "medium", "rules"],
@@ -56,23 +58,33 @@ class Solve:
         rules = self.rules.build()
         from unojax import solve
         from unojax.solve.decks import rules_of
+        from unojax.solve.runs import SolveReport
 
-        about = output.machine()
+        rules = rules_of(self.game, rules)
+        setting = output.setting_of(rules)
         began = time.perf_counter()
         with output.status("enumerating the game", quiet=self.quiet), naming_options(self):
-            tree = solve.enumerate_game(rules_of(self.game, rules))
+            tree = solve.enumerate_game(rules)
         enumerated = time.perf_counter() - began
         solution, complete = self._iterate(tree)
         seconds = time.perf_counter() - began - enumerated
         if not complete:
             done = tables.count(solution.state.iteration, "iteration")
             output.note("solve", f"stopped after {done}; the strategies are those so far")
-        times = {"enumerate_seconds": enumerated, "seconds": seconds}
-        output.report(
-            self.json,
-            lambda: self._tables(tree, solution, times, about),
-            lambda: {"command": "solve", "complete": complete} | self._record(tree, solution, times) | about,
+        report = SolveReport(
+            complete=complete,
+            game=self.game,
+            variant=self.variant,
+            num_histories=tree.num_histories,
+            num_infosets=tree.num_infosets,
+            enumerate_seconds=enumerated,
+            seconds=seconds,
+            iterations=solution.state.iteration,
+            value=solution.value,
+            exploitability=solution.exploitability,
+            history=solution.history,
         )
+        output.report("solve", self.json, lambda: _tables(report, setting), lambda: report, setting)
         return 0 if complete else EXIT_INTERRUPTED
 
     def _iterate(self, tree: Tree) -> tuple[Solution, bool]:
@@ -98,39 +110,25 @@ class Solve:
         assert solution is not None
         return solution, True
 
-    def _tables(self, tree: Tree, solution: Solution, times: dict[str, float], about: dict[str, Any]) -> list[RenderableType]:
-        title = f"Exploitability of the average strategies, {solution.state.variant}"
-        table = tables.grid(title, (), ("iterations", "exploitability"))
-        # About one line per doubling, and the last one.
-        least = 1
-        for row in solution.history:
-            if row.iteration >= least or row is solution.history[-1]:
-                table.add_row(f"{row.iteration:,}", f"{row.exploitability:.3g}")
-                least = 2 * row.iteration
-        # A player's return differs from the equilibrium value by at most the sum of both players' gains.
-        sign, error = tables.plus_minus(), 2 * solution.exploitability
-        won, (first, second) = (1 + solution.value) / 2, tree.num_infosets
-        facts = {
-            "Value": f"{solution.value:+.6f} {sign} {error:.2g} to player 0, who wins {won:.2%} if a draw is half a win",
-            "Game": f"{tree.num_histories:,} histories; information states of the players: {first:,} and {second:,}",
-            "Rules": tables.rules_text(tree.rules),
-            "Time": f"{times['enumerate_seconds']:.1f} s to enumerate, {times['seconds']:.1f} s to solve",
-        }
-        return [*([table] if solution.history else []), tables.facts(facts | output.machine_facts(about))]
 
-    def _record(self, tree: Tree, solution: Solution, times: dict[str, float]) -> dict[str, Any]:
-        return {
-            "game": self.game,
-            "variant": self.variant,
-            "rules": asdict(tree.rules),
-            "num_histories": tree.num_histories,
-            "num_infosets": list(tree.num_infosets),
-            **times,
-            "iterations": solution.state.iteration,
-            "value": solution.value,
-            "exploitability": solution.exploitability,
-            "history": [asdict(row) for row in solution.history],
-        }
+def _tables(report: SolveReport, setting: Setting) -> list[RenderableType]:
+    table = tables.grid(f"Exploitability of the average strategies, {report.variant}", (), ("iterations", "exploitability"))
+    # About one line per doubling, and the last one.
+    least = 1
+    for row in report.history:
+        if row.iteration >= least or row is report.history[-1]:
+            table.add_row(f"{row.iteration:,}", f"{row.exploitability:.3g}")
+            least = 2 * row.iteration
+    # A player's return differs from the equilibrium value by at most the sum of both players' gains.
+    sign, error = tables.plus_minus(), 2 * report.exploitability
+    won, (first, second) = (1 + report.value) / 2, report.num_infosets
+    facts = {
+        "Value": f"{report.value:+.6f} {sign} {error:.2g} to player 0, who wins {won:.2%} if a draw is half a win",
+        "Game": f"{report.num_histories:,} histories; information states of the players: {first:,} and {second:,}",
+        "Rules": tables.rules_text(setting.rules),
+        "Time": f"{report.enumerate_seconds:.1f} s to enumerate, {report.seconds:.1f} s to solve",
+    }
+    return [*([table] if report.history else []), tables.facts(facts | output.setting_facts(setting))]
 
 
 def check_game(game: str, rules: RuleOptions) -> None:

@@ -6,14 +6,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 import jax
-import numpy as np
 
 from unojax import cards
-from unojax.belief.summary import BeliefSummary
+from unojax.belief.summary import BeliefFigures, BeliefSummary
 from unojax.decks import is_int
 from unojax.games import question
 from unojax.games.advisor import Advisors, UnexplainedError
@@ -62,37 +61,111 @@ class Advised:
         """Return the win probability and standard error of each play, the best first."""
         return {format_action(p.action): (p.win, p.win_error) for p in (() if self.pooled is None else self.pooled.plays)}
 
-    def to_json(self) -> dict[str, Any]:
-        """Return all fields by name."""
-        game, belief, pooled, seen = self.game, self.belief, self.pooled, self.game.end
-        deck = np.flatnonzero(seen.rules.deck).tolist()
-        plays = [] if pooled is None else [play._asdict() | {"action": format_action(play.action)} for play in pooled.plays]
-        return {
-            "player": int(seen.player),
-            "rules": asdict(seen.rules),
-            "start": format_observation(game.observations[0]),
-            "history": game.notation,
-            "observation": format_observation(seen),
-            "belief": {
-                "prob_holds": {cards.TYPE_NAMES[t]: float(belief.prob_holds[t]) for t in deck},
-                "prob_color": dict(zip(cards.COLOR_NAMES, belief.prob_color.tolist(), strict=True)),
-                "num_distinct": int(belief.num_distinct),
-                "ess": float(belief.ess),
-                "num_hands": int(belief.num_hands),
-                "type_probs": dict(self.types) or None,
-            },
-            "forced": len(plays) <= 1,
-            "recommended": self.play or None,
-            "policy_play": None if pooled is None else format_action(pooled.own),
-            "plays": plays,
-            "replicates": 0 if pooled is None else pooled.replicates,
-            "seconds": self.seconds,
-        }
+    def report(self, *, seed: int, agent: str) -> AdviceReport:
+        """Return the advice as numbers and text, with the seed and the spec of the search that were asked for."""
+        pooled, seen = self.pooled, self.game.end
+        plays = [] if pooled is None else [AdvisedPlay(format_action(p.action), *p[1:]) for p in pooled.plays]
+        figures = BeliefFigures.of(self.belief, seen.rules)
+        return AdviceReport(
+            seed=seed,
+            player=int(seen.player),
+            agent=agent,
+            start=format_observation(self.game.observations[0]),
+            history=self.game.notation,
+            observation=format_observation(seen),
+            belief=AdvisedBelief(**vars(figures), type_probs=dict(self.types) or None),
+            forced=len(plays) <= 1,
+            recommended=self.play or None,
+            policy_play=None if pooled is None else format_action(pooled.own),
+            plays=plays,
+            replicates=0 if pooled is None else pooled.replicates,
+            seconds=self.seconds,
+        )
 
     def __repr__(self) -> str:
         plays = ", ".join(f"{name} {100 * win:.1f} ± {100 * error:.1f} %" for name, (win, error) in self.wins.items())
         advice = f"play {self.play}" if self.play else "the opponent is to move"
         return advice + (f"; wins: {plays}" if plays else "")
+
+
+@dataclass(frozen=True)
+class AdvisedBelief(BeliefFigures):
+    """Figures of a belief and of the opponent types.
+
+    Attributes:
+        type_probs: Probabilities of the opponent types, the likeliest first; None with a single opponent model.
+    """
+
+    type_probs: dict[str, float] | None
+
+
+@dataclass(frozen=True)
+class PlayRow:
+    """Win probability of a legal play.
+
+    Attributes:
+        action: The play.
+        win: Win probability of the play; a drawn game counts half.
+        win_error: Standard error of `win`.
+    """
+
+    action: str
+    win: float
+    win_error: float
+
+
+@dataclass(frozen=True)
+class AdvisedPlay(PlayRow):
+    """Estimates of a legal play.
+
+    Attributes:
+        behind: Win probability of the best play minus this one. It is negative if a discount prefers a faster win.
+        behind_error: Standard error of the difference, with common samples.
+        gain: This win probability minus that of the rollout policy's play.
+        gain_error: Standard error of the difference.
+        rollouts: Number of rollouts of the play.
+    """
+
+    behind: float
+    behind_error: float
+    gain: float
+    gain_error: float
+    rollouts: int
+
+
+@dataclass(frozen=True)
+class AdviceReport:
+    """Results of `unojax advise`.
+
+    Attributes:
+        seed: Random seed of the belief and of the search.
+        player: Advised player, 0 or 1. The *opponent* below is the other player.
+        agent: Spec of the search.
+        start: First observation of the player, as `unojax.format_observation` writes it.
+        history: Actions since then, separated by blanks.
+        observation: Current observation of the player.
+        belief: Figures of the belief.
+        forced: True if there is one legal action.
+        recommended: Recommended action; None if the other player is to move.
+        policy_play: Play of the search's rollout policy; None if the player can only draw, which needs no search.
+        plays: Legal plays, the best first; empty if the player can only draw, or the other player is to move.
+        replicates: Number of searches with fresh samples that were pooled.
+        seconds: Search time after compilation, s.
+    """
+
+    seed: int
+    player: int
+    agent: str
+    start: str
+    history: str
+    observation: str
+    belief: AdvisedBelief
+    forced: bool
+    recommended: str | None
+    policy_play: str | None
+    plays: list[AdvisedPlay]
+    replicates: int
+    seconds: float
 
 
 def advise(

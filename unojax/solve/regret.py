@@ -57,7 +57,12 @@ class CFRState:
 
 @dataclass(frozen=True)
 class Progress:
-    """Exploitability of the average strategies after an iteration."""
+    """Exploitability of the average strategies after an iteration.
+
+    Attributes:
+        iteration: Number of iterations.
+        exploitability: Exploitability after them, mean return per game.
+    """
 
     iteration: int
     exploitability: float

@@ -1,4 +1,4 @@
-"""Solver runs, saved to a file and resumed: `improve_solution`, `save_run`, `load_run`."""
+"""Solver runs, saved to a file and resumed: `improve_solution`, `save_run`, `load_run`; reports of games that were solved."""
 
 from __future__ import annotations
 
@@ -8,21 +8,92 @@ import os
 import time
 import zipfile
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
 from unojax.files import write_whole
 from unojax.rules import RULES_VERSION
-from unojax.solve.regret import CFRState, Solution, cfr
+from unojax.solve.regret import CFRState, Progress, Solution, cfr
 from unojax.solve.treeplex import Tree
 from unojax.solve.updates import Variant
 
 _ARRAYS: Final = ("regrets_0", "regrets_1", "plans_0", "plans_1")
 _KEEP_SECONDS: Final = 60.0
 """Seconds between saves, in case the process is killed."""
+GameName = Literal["tiny", "small", "medium", "rules"]
+"""A small game by name, or the game of given rules."""
+
+
+@dataclass(frozen=True)
+class SolveReport:
+    """Results of `unojax solve`.
+
+    Attributes:
+        complete: False after Ctrl-C; the strategies are then the current ones.
+        game: Name of a small game, or `rules` for the rules of the options.
+        variant: Variant of counterfactual regret minimisation.
+        num_histories: Number of histories: positions with all events that led to them.
+        num_infosets: Numbers of information states of player 0 and of player 1.
+        enumerate_seconds: Time to enumerate the game, s.
+        seconds: Solving time in this run, s.
+        iterations: Total number of iterations, including earlier runs stored by `--state`.
+        value: Expected return of player 0 under the average strategies, +1 for a win and -1 for a loss. The value of the game is
+            within twice the exploitability of it.
+        exploitability: Exploitability of the average strategies: mean gain of both players by a best response.
+        history: Convergence of this run.
+    """
+
+    complete: bool
+    game: GameName
+    variant: Variant
+    num_histories: int
+    num_infosets: tuple[int, int]
+    enumerate_seconds: float
+    seconds: float
+    iterations: int
+    value: float
+    exploitability: float
+    history: tuple[Progress, ...]
+
+
+@dataclass(frozen=True)
+class ExploitRow:
+    """Results of an agent.
+
+    Attributes:
+        agent: Name of the agent.
+        returns: Return of the agent as player 0 and as player 1 against a best response.
+        exploitability: Negative mean of `returns`.
+    """
+
+    agent: str
+    returns: tuple[float, float]
+    exploitability: float
+
+
+@dataclass(frozen=True)
+class ExploitReport:
+    """Results of `unojax exploit`.
+
+    Attributes:
+        game: As in `unojax solve`.
+        seed: Random seed of agents with memory.
+        keys: Number of random keys over which such agents are averaged.
+        exact_belief: Policy against which agents are given the exact probabilities of the hidden hand; None: they use their own
+            beliefs.
+        seconds: Total time, s, including the enumeration of the game.
+        results: Results of each agent.
+    """
+
+    game: GameName
+    seed: int
+    keys: int
+    exact_belief: str | None
+    seconds: float
+    results: list[ExploitRow]
 
 
 def improve_solution(

@@ -14,13 +14,17 @@ from jax import Array
 from rich.console import Console
 from rich.text import Text
 
+from unojax.agents import Agent
 from unojax.device.process import EXIT_INTERRUPTED
 from unojax.games.advisor import Advisor
 from unojax.games.ahead import Ahead
-from unojax.games.gamefile import GameFile, write_game
-from unojax.games.session import OpponentError, Session
+from unojax.games.gamefile import GameFile, next_path, write_game
+from unojax.games.session import OpponentError, Session, advice_key
+from unojax.games.setup import Setup
 from unojax.games.tally import Tally
 from unojax.observation import Observation
+from unojax.search.agents import SearchAgent
+from unojax.specs import short_name
 from unojax.terminal import game as view
 from unojax.terminal.answers import Command, Options, Wild, Wish, read_color, read_wish
 from unojax.terminal.tables import count, without_trailing_blanks
@@ -272,3 +276,49 @@ def read_line(prompt: str) -> str:
         encoding = sys.stdout.encoding or "utf-8"
         print(line.encode(encoding, "replace").decode(encoding))
     return line
+
+
+def play_games(setup: Setup, agent: Agent, search: SearchAgent | None, path: str | None, *, auto_draw: bool = False) -> int:
+    """Play a game and its rematches in the terminal; return the exit status as `Conversation.run` does.
+
+    Args:
+        setup: The first game.
+        agent: The opponent, which keeps its memory of the person.
+        search: Search behind the advice, whose posterior over opponent types carries over to the rematch. None: no advice.
+        path: File of the first game; rematches are saved beside it. None: games are not saved.
+        auto_draw: As in `Conversation`.
+
+    Raises:
+        ValueError: If a saved game can't be resumed, or a file can't be written.
+    """
+    console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
+    last, log_types, tally = None, None, Tally()
+    while True:
+        try:
+            session = setup.start(agent, last)
+        except ValueError as error:
+            raise ValueError(f"--resume: {error}") from None
+        advisor = None if search is None else Advisor(search, advice_key(setup.seed), log_types=log_types)
+        ahead = Ahead(session, advisor)
+        conversation = Conversation(
+            session,
+            short_name(agent.name),
+            read=read_line,
+            console=console,
+            advisor=advisor,
+            record=None if path is None else Record(path, setup.players(agent), setup.seed),
+            auto_draw=auto_draw,
+            animate=sys.stdout.isatty() and console.is_interactive,
+            ahead=ahead,
+            offers_rematch=True,
+            tally=tally,
+        )
+        console.print(f"The opponent is {agent.name}; seed {setup.seed}.")
+        try:
+            status = conversation.run()
+        finally:
+            ahead.close()
+        if not conversation.wants_rematch:
+            return status
+        last, log_types, tally = session.memory, conversation.learned, tally.after(session)
+        setup, path = setup.rematch, path and next_path(path)
