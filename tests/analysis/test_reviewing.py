@@ -9,9 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.helpers import refusals
 from unojax import make_state
 from unojax.analysis.reviewing import Choice, review
 from unojax.belief.tracking import track
+from unojax.decks import small_deck
 from unojax.games.advising import read_search
 from unojax.games.choices import choices
 from unojax.games.replay import Replay, play, replay
@@ -79,39 +81,28 @@ def test_costs_are_those_of_ten_times_the_rollouts():
     assert abs(off.mean()) <= 4 * off.std(ddof=1) / np.sqrt(len(off)) + 0.002
 
 
-@pytest.mark.parametrize(
-    ("spec", "changes", "says"),
-    [
-        ("mc:belief=truth", {}, "belief=truth needs the hidden hand"),
-        ("tree", {"step_penalty": 0.1}, "returns less a penalty for each step are no win probabilities"),
-    ],
-)
-def test_agents_that_can_not_judge_wins_are_refused(spec: str, changes: dict, says: str):
-    rules = Rules(**changes)
-    game = replay(make_state("R1 Y2 B3", "G4 B5", "R7", rules=rules), "R1", jax.random.key(0))
-    with pytest.raises(ValueError, match=says):
-        next(review(game, 0, parse_agent(spec, rules=rules)))
-
-
-@pytest.mark.parametrize(
-    ("player", "replicates", "says"),
-    [
-        (0, 3, "replicates must be at least 4, from which standard errors come, got 3"),
-        (2, 4, "player must be 0 or 1, got 2"),
-    ],
-)
-def test_bad_arguments(player: int, replicates: int, says: str):
-    game = replay(make_state("R1 Y2 B3", "G4 B5", "R7"), "R1", jax.random.key(0))
-    with pytest.raises(ValueError, match=says):
-        next(review(game, player, parse_agent("mc"), replicates=replicates))
-
-
-def test_a_review_under_points_is_of_wins():
+@pytest.mark.slow
+def test_a_review_under_points_is_of_wins() -> None:
     """Its searches count wins, though the agent plays for points: all figures are probabilities."""
-    rules = Rules.official()
+    rules = Rules.official(deck=small_deck(colors=2, ranks=(1, 2, 3, 4), wilds=1), hand_size=2)
     agent = parse_agent("mc:rollouts=8,particles=16,belief=unseen,policy=uniform", rules=rules)
     assert agent.search.counts_points
-    game = replay(make_state("R1 Y2 B3", "G4 B5", "R7", rules=rules), "R1", jax.random.key(0))
+    game = replay(make_state("R1 Y2 Y3", "Y4 Y1", "R2", rules=rules), "R1", jax.random.key(0))
     start, turn = review(game, 0, agent, replicates=4)
     assert 0 <= start.win <= 1 and turn.choice is not None
     assert all(0 <= play.win <= 1 for play in turn.choice.pooled.plays)
+
+
+def test_refusals() -> None:
+    def call(spec: str = "mc", rules: Rules = Rules(), player: int = 0, **options: int) -> object:
+        game = replay(make_state("R1 Y2 B3", "G4 B5", "R7", rules=rules), "R1", jax.random.key(0))
+        return next(review(game, player, parse_agent(spec, rules=rules), **options))
+
+    refusals(
+        {
+            "belief": lambda: call("mc:belief=truth"),
+            "returns less a penalty": lambda: call("tree", Rules(step_penalty=0.1)),
+            "replicates": lambda: call(replicates=3),
+            "player": lambda: call(player=2, replicates=4),
+        }
+    )

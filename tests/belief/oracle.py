@@ -9,21 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cache, partial
 from itertools import combinations
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from unojax import cards, game
+from unojax import cards
 from unojax.decks import small_deck
-from unojax.game import State
-from unojax.observation import Observation, observe
+from unojax.observation import Observation
 from unojax.rules import Rules
 
-FULL = Rules()
 _WITH_ACTIONS = small_deck(colors=2, ranks=(1, 10, 12), wilds=1)
 FORFEITING = Rules(deck=_WITH_ACTIONS, hand_size=2)
 PASSING = Rules(deck=_WITH_ACTIONS, hand_size=2, skip_forfeits=False, max_steps=20)
@@ -89,8 +84,8 @@ def view_from(observation: Observation) -> View:
     )
 
 
-def _types(onehot: jax.Array) -> Hand:
-    return tuple(sorted(np.asarray(cards.TYPE_OF_SLOT)[np.asarray(onehot)].tolist()))
+def _types(onehot: np.ndarray) -> Hand:
+    return tuple(sorted(cards.TYPE_OF_SLOT[np.asarray(onehot)].tolist()))
 
 
 def legal_actions(hand: Hand, top: int, color: int, penalty: int) -> list[int]:
@@ -203,46 +198,3 @@ def hand_probs(worlds: Worlds) -> dict[Hand, float]:
     for w, p in worlds.items():
         probs[w.hands[1]] = probs.get(w.hands[1], 0.0) + p
     return probs
-
-
-class Record(NamedTuple):
-    """Random games as NumPy arrays: states and observations [T + 1, G, ...], actions [T, G]."""
-
-    states: State
-    observations: tuple[Observation, Observation]  # of player 0, of player 1
-    actions: np.ndarray
-
-    def view(self, player: int, step: int, lane: int) -> Observation:
-        return jax.tree.map(lambda x: x[step, lane], self.observations[player])
-
-    @property
-    def happened(self) -> np.ndarray:
-        """int[T, G]: the action that was carried out, -1 for an illegal one or one in a finished game."""
-        applied = self.states.step_count[1:] > self.states.step_count[:-1]
-        return np.where(applied, self.actions, game.NO_ACTION)
-
-
-@partial(jax.jit, static_argnames=("num_games", "num_steps", "rules"))
-def _play_games(key, num_games: int, num_steps: int, rules: Rules):
-    def one_step(states, key):
-        key_legal, key_any, key_choice, key_step = jax.random.split(key, 4)
-        legal = jax.vmap(game.legal_mask)(states)
-        actions = jax.random.categorical(key_legal, jnp.where(legal, 0.0, -jnp.inf))
-        # One action in twenty is any of the 61, so that illegal ones occur.
-        is_any = jax.random.bernoulli(key_choice, 0.05, (num_games,))
-        actions = jnp.where(is_any, jax.random.randint(key_any, (num_games,), 0, cards.NUM_ACTIONS), actions)
-        after = jax.vmap(game.step)(states, actions, jax.random.split(key_step, num_games))
-        return after, (after, actions)
-
-    key_init, key_steps = jax.random.split(key)
-    first = jax.vmap(partial(game.init, rules=rules))(jax.random.split(key_init, num_games))
-    _, (rest, actions) = jax.lax.scan(one_step, first, jax.random.split(key_steps, num_steps))
-    states = jax.tree.map(lambda x, xs: jnp.concatenate([x[None], xs]), first, rest)
-    seen = jax.vmap(jax.vmap(observe, (0, None)), (0, None))
-    return states, (seen(states, jnp.int8(0)), seen(states, jnp.int8(1))), actions
-
-
-@cache
-def play_games(seed: int, num_games: int, num_steps: int, rules: Rules) -> Record:
-    """Games between uniformly random players."""
-    return Record(*jax.tree.map(np.asarray, _play_games(jax.random.key(seed), num_games, num_steps, rules)))

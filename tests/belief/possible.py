@@ -21,21 +21,12 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
 
 from unojax import cards
-from unojax.analysis import record
-from unojax.belief.tracking import run_filter
-from unojax.belief.updaters import ParticleFilter
-from unojax.observation import Observation, observe
-from unojax.rules import Rules
-
-_SEAT = 0
+from unojax.observation import Observation
 
 
 class History(NamedTuple):
@@ -94,7 +85,7 @@ def _first_free(blocked: np.ndarray) -> int:
 
 
 def is_possible(hand: Iterable[int], history: History) -> bool:
-    """Tell whether the opponent may hold these cards (types, each as often as it is held) at the last view."""
+    """Return whether the opponent may hold these cards (types, each as often as it is held) at the last view."""
     number: Counter[int] = Counter()
     intervals = list(history.played)
     for z in hand:
@@ -104,7 +95,7 @@ def is_possible(hand: Iterable[int], history: History) -> bool:
 
 
 def _can_be_served(points: list[int], intervals: list[tuple[int, int]]) -> bool:
-    """Tell whether each interval can be given a point of its own that lies in it; as many of both, points increasing."""
+    """Return whether each interval can be given a point of its own that lies in it; as many of both, points increasing."""
     waiting, ends = sorted(intervals, reverse=True), []
     for point in points:
         while waiting and waiting[-1][0] <= point:
@@ -112,49 +103,3 @@ def _can_be_served(points: list[int], intervals: list[tuple[int, int]]) -> bool:
         if not ends or heapq.heappop(ends) < point:
             return False
     return True
-
-
-def follow_games(views: Observation, num_updates: Array, keys: Array, *, num_particles: int) -> tuple[Array, Array]:
-    """Let the filter follow G games: bool[G, T + 1, N, 108] hands, bool[G, T + 1] it had begun anew by then."""
-    filter = ParticleFilter(num_particles, prior="uniform")
-
-    def note(out: tuple[Array, Array], t: Array, seen: Observation, belief: Any, info: Any) -> tuple[Array, Array]:
-        hands, anew = out
-        return hands.at[t].set(belief.particles), anew.at[t].set(info.restarted | anew[t - 1])
-
-    def one_game(game: tuple[Observation, Array, Array]) -> tuple[Array, Array]:
-        views, num_updates, key = game
-        num_positions = views.player.shape[0]
-        hands = jnp.zeros((num_positions, num_particles, cards.NUM_CARDS), bool)
-        return run_filter(filter, key, views, num_updates, note, (hands, jnp.zeros(num_positions, bool)))
-
-    return lax.map(one_game, (views, num_updates, keys))
-
-
-def check(*, num_games: int, num_particles: int, max_steps: int, seed: int, rules: Rules = Rules()) -> dict[str, int]:
-    """Check every particle after every update, until a belief has begun anew (it then knows less than the history)."""
-    games = record(jax.random.key(seed), num_games, max_steps=max_steps, rules=rules)
-    keys = jax.random.split(jax.random.key(seed + 1), num_games)
-    chunk = min(16, num_games)
-    counts: dict[str, int] = dict.fromkeys(("games", "updates", "particles", "distinct", "impossible"), 0)
-    see = jax.jit(jax.vmap(jax.vmap(lambda state: observe(state, _SEAT))))
-    follow = jax.jit(follow_games, static_argnames="num_particles")
-    for first in range(0, num_games, chunk):
-        part = np.minimum(np.arange(first, first + chunk), num_games - 1)
-        views = see(jax.tree.map(lambda x, part=part: x[part], games.states))
-        hands, anew = jax.device_get(follow(views, games.num_updates[part], keys[part], num_particles=num_particles))
-        views = jax.device_get(views)
-        for i in range(min(chunk, num_games - first)):
-            counts["games"] += 1
-            for t in range(games.num_updates[first + i]):
-                if anew[i, t + 1]:
-                    break
-                history = read_history(jax.tree.map(lambda x, i=i, t=t: x[i, : t + 2], views))
-                distinct, number = np.unique(np.packbits(hands[i, t + 1], axis=-1), axis=0, return_counts=True)
-                onehots = np.unpackbits(distinct, axis=-1, count=cards.NUM_CARDS).astype(bool)
-                bad = [not is_possible(cards.TYPE_OF_SLOT[onehot].tolist(), history) for onehot in onehots]
-                counts["updates"] += 1
-                counts["particles"] += int(number.sum())
-                counts["distinct"] += len(number)
-                counts["impossible"] += int(number[np.array(bad)].sum())
-    return counts

@@ -1,304 +1,288 @@
-"""The exact filter against a filter over complete positions (`oracle`), hand by hand and step by step."""
+"""The exact filter against two filters in plain Python, hand by hand and step by step, and the answers that it gives."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import product
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import stats
 
 from tests.belief import oracle
-from tests.belief.oracle import FORFEITING, PASSING, THIN, Record, play_games
-from unojax import cards, game
+from tests.belief.games import RULES, VARIANTS, covering, games_of, in_mid_turn
+from tests.belief.models import THREE, TWINS
+from tests.belief.oracle import FORFEITING, PASSING
+from tests.helpers import refusals
+from tests.oracle import game as plain
+from tests.oracle.chain import draws, successors
+from tests.oracle.positions import to_oracle
+from unojax import cards
 from unojax.belief import exact, opponents
 from unojax.belief.exact import ExactBelief, exact_init, exact_update
-from unojax.decks import small_deck
-from unojax.observation import Observation, observe
+from unojax.belief.opponents import Family
+from unojax.observation import Observation
 from unojax.rules import Rules
-
-NUM_STEPS = 25
-
-
-def games(rules: Rules) -> Record:
-    return play_games(seed=3, num_games=300, num_steps=NUM_STEPS, rules=rules)
 
 
 def hand_probs(belief: ExactBelief) -> dict[oracle.Hand, float]:
+    """Return the belief as a dictionary of hands, sorted tuples of card types."""
     counts, probs = belief.hands()
     return {tuple(np.repeat(np.arange(54), c).tolist()): float(p) for c, p in zip(counts, probs, strict=True)}
 
 
-def assert_same(belief: ExactBelief, worlds: oracle.Worlds, tolerance: float = 1e-12) -> None:
-    expected = oracle.hand_probs(worlds)
-    got = hand_probs(belief)
-    for hand in expected.keys() | got.keys():
-        assert got.get(hand, 0.0) == pytest.approx(expected.get(hand, 0.0), abs=tolerance), hand
+def assert_same(belief: ExactBelief, expected: dict[oracle.Hand, float], tolerance: float) -> None:
+    found = hand_probs(belief)
+    assert all(found.get(hand, 0.0) == pytest.approx(expected.get(hand, 0.0), abs=tolerance) for hand in expected | found)
 
 
-def true_hand(record: Record, player: int, step: int, lane: int) -> np.ndarray:
-    return np.asarray(record.states.hands[step, lane, 1 - player])
+# Plain rules, any opponent: worlds of `oracle`, each with a type of opponent. Contract: steps 1 to 6 of the exact filter.
+
+Joint = dict[tuple[int, oracle.World], float]
 
 
-def choosy_opponent(observation: Observation, legal_mask: jax.Array) -> jax.Array:
-    """Likes colours of which it holds many and high ranks, and spares wild cards: every action tells about the hand."""
-    of_color = (cards.counts(observation.hand)[:52]).reshape(4, 13).sum(-1)
-    rank = jnp.arange(15)
-    likes = (1.0 + rank) * jnp.where(rank >= 13, 0.1, 1.0) * (1 + of_color[:, None])
-    likes = jnp.append(likes.reshape(-1), 1.0) * legal_mask
-    return likes / likes.sum()
+def follow(joint: Joint, policies: tuple, action: int, after: Observation, rules: Rules) -> tuple[Joint, float]:
+    """Condition worlds with a type on a transition; return the probability of the observation, too."""
+    kept: Joint = {}
+    for k, policy in enumerate(policies):
+        worlds = {world: p for (of, world), p in joint.items() if of == k}
+        try:
+            worlds, evidence = oracle.update(worlds, action, after, policy=policy, rules=rules)
+        except ZeroDivisionError:
+            # The type would never have done this.
+            continue
+        kept |= {(k, world): p * evidence for world, p in worlds.items() if p * evidence > 0}
+    total = sum(kept.values())
+    return {key: p / total for key, p in kept.items()}, total
 
 
-def choosy_policy(hand: oracle.Hand, action: int, legal: list[int]) -> float:
-    def likes(a: int) -> float:
-        if a == 60:
-            return 1.0
-        held = sum(1 for t in hand if t < 52 and t // 13 == a // 15)
-        return (1 + a % 15) * (0.1 if a % 15 >= 13 else 1.0) * (1 + held)
-
-    return likes(action) / sum(map(likes, legal))
+QUICK = {("uniform", "thin", 1), ("three types", "forfeiting", 0)}
+PLAIN = [
+    pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow)
+    for case in product(TWINS, ("forfeiting", "passing", "thin"), (0, 1))
+]
 
 
-def events(record: Record, player: int) -> dict[str, np.ndarray]:
-    """bool[T, G]: where in the games each kind of event occurs, from the true states."""
-    s, happened = record.states, record.happened
-    deck, pile = s.deck.sum(-1), s.pile.sum(-1)
-    plays, draws = (happened >= 0) & (happened < cards.DRAW), happened == cards.DRAW
-    owed, ends = s.penalty[:-1] > 0, s.terminated[1:]
-    could_not_play = draws & ~owed
-    kinds = {
-        "play": plays,
-        "draw": could_not_play & ~ends,
-        "penalty": draws & owed & ~ends,
-        "reshuffle": draws & (pile[1:] < pile[:-1]),
-        "draw that empties the deck": draws & ~ends & (deck[1:] == 0),
-        "impossible draw": draws & ends,
-    }
-    mine = s.current_player[:-1] == player
-    return {f"{name} by {who}": at & by for name, at in kinds.items() for who, by in (("me", mine), ("opponent", ~mine))}
+@pytest.mark.parametrize(("model", "rules", "seat"), PLAIN)
+def test_plain_rules_agree_with_all_worlds(model: str, rules: str, seat: int) -> None:
+    (opponent, policies), games = TWINS[model], games_of(RULES[rules])
+    prior = np.exp(opponent.log_prior) if isinstance(opponent, Family) else np.ones(1)
+    # A model that is not built in answers in float32.
+    tolerance = 1e-9 if model in ("uniform", "consistent") else 1e-5
+    certain, of_type = 0, []
+    for number in covering(RULES[rules], seat):
+        steps = games.steps(seat, number)
+        dealt = number % 2 == 1
+        belief = exact_init(steps[0][0], prior="deal" if dealt else "uniform", opponent=opponent)
+        worlds = oracle.deal(steps[0][0], sees_start=dealt)
+        joint = {(k, world): float(weight) * p for k, weight in enumerate(prior) for world, p in worlds.items()}
+        assert_same(belief, oracle.hand_probs(worlds), 1e-12)
+        for before, action, after in steps:
+            belief, log_evidence = exact_update(belief, before, action, after, opponent=opponent)
+            joint, evidence = follow(joint, policies, action, after, RULES[rules])
+            assert log_evidence == pytest.approx(math.log(evidence), abs=tolerance)
+            hands: Counter[oracle.Hand] = Counter()
+            for (_, world), p in joint.items():
+                hands[world.hands[1]] += p
+            assert_same(belief, hands, tolerance)
+            if isinstance(opponent, Family):
+                of_type.append([sum(p for (k, _), p in joint.items() if k == which) for which in range(len(policies))])
+                np.testing.assert_allclose(np.exp(belief.log_type_probs), of_type[-1], atol=1e-5)
+            if after.deck_count == 0 and not after.terminated:
+                # Contract: with an empty deck H = U is known exactly.
+                assert abs(belief.entropy) < 1e-12 and abs(belief.log_prob(np.asarray(after.unseen, int))) < 1e-12
+                certain += 1
+    assert certain or rules != "thin"
+    # Types are learned, and one is ruled out.
+    assert not of_type or (np.ptp(of_type, axis=1).max() > 0.2 and np.min(of_type) == 0)
 
 
-# Each model and each seat once by `make test`, which has Skips that pass in `test_exact_variants.py`.
-QUICK = {("uniform", FORFEITING, 1), ("consistent", THIN, 1), ("choosy", FORFEITING, 0)}
+# Rules with choices, a uniform opponent: worlds of `tests.oracle.game`.
+
+Worlds = list[tuple[plain.Game, float]]
+
+
+def worlds_of(true: plain.Game, seat: int) -> Worlds:
+    """Return all positions that look the same to an observer without a past, with their probabilities."""
+    hidden, worlds = 1 - seat, []
+    unseen = true.deck + true.hands[hidden]
+    for hand, prob in draws(unseen, true.hands[hidden].total()):
+        world = true.copy()
+        world.hands[hidden], world.deck = hand, unseen - hand
+        worlds.append((world, prob))
+    return worlds
+
+
+def sight(world: plain.Game, seat: int) -> tuple:
+    """Return the observation of a world by an observer."""
+    own = frozenset((+world.hands[seat]).items())
+    turn = (world.player, world.penalty, world.drawn is not None, world.contested, world.terminated)
+    mine = world.drawn if world.player == seat else None
+    sizes = (world.hands[1 - seat].total(), world.deck.total())
+    return own, frozenset((+world.pile).items()), sizes, world.top, world.color, turn, mine, world.last_action
+
+
+def condition(worlds: Worlds, seat: int, action: int, true: plain.Game) -> tuple[Worlds, float]:
+    """Condition worlds on a step that leads to the position `true`; return the probability of the observation, too."""
+    merged: dict[tuple, tuple[plain.Game, float]] = {}
+    seen = sight(true, seat)
+    for world, prob in worlds:
+        legal = world.legal_actions()
+        if action not in legal:
+            continue
+        by_choice = 1.0 if world.player == seat else 1.0 / len(legal)
+        for after, chance in successors(world, action):
+            if sight(after, seat) == seen:
+                key = frozenset((+after.hands[1 - seat]).items()), after.drawn
+                before = merged[key][1] if key in merged else 0.0
+                merged[key] = after, before + prob * by_choice * chance
+    total = sum(prob for _, prob in merged.values())
+    return [(world, prob / total) for world, prob in merged.values()], total
 
 
 @pytest.mark.parametrize(
-    ("model", "rules", "player"),
-    [
-        pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow)
-        for case in product(("uniform", "consistent", "choosy"), (FORFEITING, PASSING, THIN), (0, 1))
-    ],
+    "name", [pytest.param(name, marks=() if name == "all at will" else [pytest.mark.slow, pytest.mark.long]) for name in VARIANTS]
 )
-def test_filter_agrees_with_the_oracle(model: str, rules: Rules, player: int) -> None:
-    opponent = {"uniform": opponents.uniform_opponent, "consistent": opponents.consistent_opponent, "choosy": choosy_opponent}[
-        model
-    ]
-    policy = {"uniform": oracle.uniform_policy, "consistent": oracle.consistent_policy, "choosy": choosy_policy}[model]
-    record = games(rules)
-    happened = record.happened
-    # A model that is not built in answers in float32.
-    tolerance = 1e-5 if model == "choosy" else 1e-9
-    lanes = set()
-    for name, occurs in events(record, player).items():
-        assert occurs.any(), f"no {name} in the games"
-        lanes |= set(np.flatnonzero(occurs.any(0))[:2].tolist())
-    for lane in lanes:
-        before = record.view(player, 0, lane)
-        prior = "deal" if lane % 2 else "uniform"
-        belief = exact_init(before, prior=prior)
-        worlds = oracle.deal(before, sees_start=prior == "deal")
-        assert_same(belief, worlds)
-        for step in range(NUM_STEPS):
-            after = record.view(player, step + 1, lane)
-            action = int(happened[step, lane])
-            if action == game.NO_ACTION:
-                same, log_evidence = exact_update(belief, before, action, after, opponent=opponent)
-                assert same is belief
-                assert log_evidence == 0.0
-                continue
-            belief, log_evidence = exact_update(belief, before, action, after, opponent=opponent)
-            worlds, evidence = oracle.update(worlds, action, after, policy=policy, rules=rules)
-            assert log_evidence == pytest.approx(math.log(evidence), abs=tolerance)
-            assert_same(belief, worlds, tolerance)
-            assert belief.log_prob(true_hand(record, player, step + 1, lane)) > -math.inf
-            before = after
+def test_rules_with_choices_agree_with_all_worlds(name: str, request: pytest.FixtureRequest) -> None:
+    rules, games = VARIANTS[name], games_of(VARIANTS[name])
+    is_long = request.node.get_closest_marker("long") is not None
+    chosen = {0, 1} if not is_long else {*range(16), *covering(rules, 0), *covering(rules, 1)}
+    seen: Counter[str] = Counter()
+    for number in sorted(chosen):
+        seat, steps = number % 2, games.steps(number % 2, number)
+        states = [jax.tree.map(lambda x, t=t, i=number: x[i, t], games.states) for t in range(len(games.actions[0]) + 1)]
+        places = np.flatnonzero(games.actions[number] >= 0) + 1
+        belief, worlds = exact_init(steps[0][0]), worlds_of(to_oracle(states[places[0] - 1], rules), seat)
+        for (before, action, after), place in zip(steps, places.tolist(), strict=True):
+            worlds, evidence = condition(worlds, seat, action, to_oracle(states[place], rules))
+            belief, log_evidence = exact_update(belief, before, action, after)
+            assert log_evidence == pytest.approx(math.log(evidence), abs=1e-5)
+            expected: Counter[oracle.Hand] = Counter()
+            for world, prob in worlds:
+                hand = sorted(plain.CARDS.index(card) for card in world.hands[1 - seat].elements())
+                expected[tuple(hand)] += prob
+            assert_same(belief, expected, 1e-6)
+            kind = "draw" if action == cards.DRAW else "challenge" if action == cards.CHALLENGE else "play"
+            seen[f"{'own' if before.is_my_turn else 'their'} {kind}"] += 1
+            seen["their turn continues"] += bool(after.has_drawn) and not bool(after.is_my_turn)
+    assert seen["their draw"] and seen["their play"]
+    if is_long:
+        assert bool(seen["their turn continues"]) == (rules.play_drawn == "may" or rules.draw_until_playable)
+        assert bool(seen["their challenge"] and seen["own challenge"]) == (rules.wild_draw_four == "challenge")
 
 
-def test_empty_deck_means_certainty() -> None:
-    rules = THIN
-    record = games(rules)
-    found = np.argwhere((record.states.deck.sum(-1) == 0) & ~record.states.terminated)
-    assert len(found)
-    step, lane = found[0]
-    seen = record.view(0, int(step), int(lane))
-    belief = exact_init(seen)
-    hand = true_hand(record, 0, step, lane)
-    assert belief.entropy == 0.0
-    assert belief.log_prob(hand) == 0.0
-    np.testing.assert_array_equal(belief.expected_counts, seen.unseen)
-    np.testing.assert_array_equal(belief.prob_holds, np.asarray(seen.unseen) > 0)
+@pytest.mark.parametrize("choice", ["Y1", "draw"])
+def test_a_belief_that_begins_in_mid_turn(choice: str) -> None:
+    """The drawn card may be any card of the hand. A player who passes held a card that could be played."""
+    before, action, after = in_mid_turn(choice)
+    assert (after.opponent_count == 3) == (choice == "draw")
+    belief, _ = exact_update(exact_init(before), before, action, after)
+    if choice != "draw":
+        np.testing.assert_allclose(belief.probs, exact_init(after).probs, atol=1e-9)
+        return
+    counts, probs = exact_init(before).hands()
+    number = np.arange(cards.NUM_TYPES)
+    fits = (number // 13 == cards.COLOR_NAMES.index("yellow")) | (number % 13 == cards.REVERSE)
+    # A pass is one of two choices, or of five with a wild card and its colours.
+    passes = np.where(number >= cards.WILD_TYPE, 1 / 5, fits / 2)
+    weights = probs * (counts @ passes)
+    hands = [tuple(np.repeat(number, c).tolist()) for c in counts]
+    assert_same(belief, dict(zip(hands, weights / weights.sum(), strict=True)), 1e-9)
 
 
-@pytest.mark.slow
-def test_fast_paths_equal_the_model_path() -> None:
-    """The built-in models are computed without asking them; disguised, they are asked for every hand."""
-    record = games(FORFEITING)
-    compared = 0
-    for model in (opponents.uniform_opponent, opponents.consistent_opponent):
-
-        def disguised(observation, legal_mask, model=model):
-            return model(observation, legal_mask)
-
-        for lane in range(4):
-            before = record.view(0, 0, lane)
-            belief = exact_init(before)
-            for step in range(NUM_STEPS):
-                after, action = record.view(0, step + 1, lane), int(record.happened[step, lane])
-                fast, log_fast = exact_update(belief, before, action, after, opponent=model)
-                slow, log_slow = exact_update(belief, before, action, after, opponent=disguised)
-                # The models answer in float32.
-                np.testing.assert_allclose(fast.probs, slow.probs, rtol=1e-6, atol=1e-12)
-                assert log_fast == pytest.approx(log_slow, abs=1e-6)
-                compared += int(before.current_player) == 1 and 0 <= action < cards.DRAW
-                belief, before = fast, after
-    assert compared > 10
-
-
-def test_a_model_is_compiled_once() -> None:
-    traces = 0
-
-    def counting(observation, legal_mask):
-        nonlocal traces
-        traces += 1
-        return opponents.consistent_opponent(observation, legal_mask)
-
-    record = games(FORFEITING)
-    asked = 0
-    for lane in range(6):
-        before = record.view(0, 0, lane)
-        belief = exact_init(before)
-        for step in range(NUM_STEPS):
-            after, action = record.view(0, step + 1, lane), int(record.happened[step, lane])
-            belief, _ = exact_update(belief, before, action, after, opponent=counting)
-            asked += int(before.current_player) == 1 and 0 <= action < cards.DRAW
-            before = after
-    assert asked > 10
-    assert traces == 1
+# Answers and models.
 
 
 def test_summaries_against_the_listed_hands() -> None:
-    record = games(FORFEITING)
-    belief = exact_init(record.view(0, 0, 0))
+    belief = exact_init(games_of(FORFEITING).view(0, 0, 0))
     counts, probs = belief.hands()
-    assert counts.dtype == np.int8
-    assert counts.shape == (len(probs), 54)
-    assert (counts.sum(-1) == belief.hand_count).all()
-    assert probs.sum() == pytest.approx(1.0)
+    assert counts.dtype == np.int8 and (counts.sum(-1) == belief.hand_count).all() and probs.sum() == pytest.approx(1.0)
     np.testing.assert_allclose(belief.expected_counts, probs @ counts, atol=1e-12)
     np.testing.assert_allclose(belief.prob_holds, probs @ (counts > 0), atol=1e-12)
-    np.testing.assert_allclose(
-        belief.count_probs, [[probs @ (counts[:, t] == j) for j in range(5)] for t in range(54)], atol=1e-12
-    )
+    by_count = [[probs @ (counts[:, t] == j) for j in range(5)] for t in range(54)]
+    np.testing.assert_allclose(belief.count_probs, by_count, atol=1e-12)
     assert belief.entropy == pytest.approx(-(probs * np.log(probs)).sum())
     for color, rank, top in ((0, 1, 1), (1, 10, 23), (2, cards.WILD, cards.WILD_TYPE)):
         stuck = [oracle.legal_actions(hand, top, color, penalty=0) == [cards.DRAW] for hand in hand_probs(belief)]
         assert belief.prob_no_playable(color, rank) == pytest.approx(probs @ np.array(stuck))
     for c, p in zip(counts, probs, strict=True):
-        assert belief.log_prob(c) == pytest.approx(math.log(p))
-        assert belief.log_prob(np.asarray(cards.onehot(c))) == pytest.approx(math.log(p))
-    assert belief.log_prob(np.zeros(54, int)) == -math.inf
-    not_in_the_deck = np.zeros(54, int)
+        assert belief.log_prob(c) == belief.log_prob(cards.onehot_of(c)) == pytest.approx(math.log(p))
+    nothing, not_in_the_deck, too_many = np.zeros((3, 54), int)
     not_in_the_deck[30] = belief.hand_count
-    assert belief.log_prob(not_in_the_deck) == -math.inf
-    too_many = np.zeros(54, int)
-    too_many[0], too_many[1] = 5, belief.hand_count - 5
-    assert belief.log_prob(too_many) == -math.inf
+    too_many[:2] = 5, belief.hand_count - 5
+    assert {belief.log_prob(hand) for hand in (nothing, not_in_the_deck, too_many)} == {-math.inf}
 
 
-def test_uniform_prior_by_counting_subsets() -> None:
-    seen = games(THIN).view(1, 0, 0)
-    physical = np.repeat(np.arange(54), np.asarray(seen.unseen)).tolist()
-    subsets = Counter(tuple(sorted(hand)) for hand in combinations(physical, int(seen.opponent_count)))
-    total = math.comb(len(physical), int(seen.opponent_count))
-    got = hand_probs(exact_init(seen))
-    assert got.keys() == subsets.keys()
-    for hand, ways in subsets.items():
-        assert got[hand] == pytest.approx(ways / total, abs=1e-14)
+def test_a_model_is_compiled_once_and_computed_alike_if_built_in() -> None:
+    """The built-in models are computed without a call; disguised, they are called for every hand."""
+    traces, calls, games = 0, 0, games_of(FORFEITING)
+
+    def disguised(observation: Observation, legal_mask: jax.Array) -> jax.Array:
+        nonlocal traces
+        traces += 1
+        return opponents.uniform_opponent(observation, legal_mask)
+
+    for number in range(8):
+        steps = games.steps(0, number)
+        belief = exact_init(steps[0][0])
+        for before, action, after in steps:
+            slow, log_slow = exact_update(belief, before, action, after, opponent=disguised)
+            belief, log_fast = exact_update(belief, before, action, after)
+            # The models answer in float32.
+            np.testing.assert_allclose(belief.probs, slow.probs, rtol=1e-6, atol=1e-12)
+            assert log_fast == pytest.approx(log_slow, abs=1e-6)
+            calls += not before.is_my_turn and action < cards.DRAW
+    assert calls > 10 and traces == 1
 
 
-@pytest.mark.slow
-def test_deal_prior_against_dealt_games() -> None:
-    """What the engine deals follows the "deal" prior, and visibly not the uniform one.
-
-    6 of 10 cards are wild, and each player gets one card. Chi-square over the opponent's card given the observer's
-    hand and the start card; the test fails a correct deal with probability 1e-6. The uniform prior is rejected at the
-    same level.
-    """
-    rules = Rules(deck=small_deck(colors=1, ranks=(1, 2), wilds=3), hand_size=1)
-    num_deals = 50_000
-    states = jax.jit(jax.vmap(lambda key: game.init(key, rules=rules)))(jax.random.split(jax.random.key(5), num_deals))
-    seen = jax.tree.map(np.asarray, jax.jit(jax.vmap(lambda s: observe(s, 0)))(states))
-    mine, theirs = (cards.TYPE_OF_SLOT[np.asarray(states.hands[:, i]).argmax(-1)] for i in (0, 1))
-    top = seen.color * 13 + seen.top_rank
-    statistic, degrees, wrong = 0.0, 0, 0.0
-    for own, start in sorted(set(zip(mine.tolist(), top.tolist(), strict=True))):
-        chosen = np.flatnonzero((mine == own) & (top == start))
-        one = jax.tree.map(lambda x, i=chosen[0]: x[i], seen)
-        observed = np.bincount(theirs[chosen], minlength=54)
-        for prior in ("deal", "uniform"):
-            expected = exact_init(one, prior=prior).expected_counts * len(chosen)
-            possible = expected > 0
-            assert observed[~possible].sum() == 0
-            value = float(((observed - expected)[possible] ** 2 / expected[possible]).sum())
-            if prior == "deal":
-                statistic, degrees = statistic + value, degrees + int(possible.sum()) - 1
-            else:
-                wrong += value
-    threshold = stats.chi2.isf(1e-6, degrees)
-    assert statistic < threshold < wrong
-
-
-def test_bad_input() -> None:
-    record = games(FORFEITING)
-    before, after = record.view(0, 0, 0), record.view(0, 1, 0)
-    action = int(record.happened[0, 0])
+def test_an_illegal_attempt_changes_nothing() -> None:
+    games = games_of(FORFEITING)
+    number, t = games.find((games.actions < 0) & ~games.states.terminated[:, :-1])
+    before, after = games.view(0, number, t), games.view(0, number, t + 1)
     belief = exact_init(before)
-    with pytest.raises(ValueError, match=r"entries, at most 5000000"):
-        exact_init(replace(before, rules=Rules()))
-    for seen in ((replace(before, rules=PASSING), after), (before, replace(after, rules=PASSING))):
-        with pytest.raises(ValueError, match="rules differ"):
-            exact_update(belief, seen[0], action, seen[1])
-    with pytest.raises(ValueError, match="exact_init takes a single observation"):
-        exact_init(jax.tree.map(lambda x: x[0], record.observations[0]))
-    with pytest.raises(ValueError, match="prior must be one of"):
-        exact_init(before, prior="flat")  # type: ignore[arg-type] the bad value is the test
-    with pytest.raises(ValueError, match="does not lead from"):
-        exact_update(belief, before, (action + 1) % 61, after)
-    with pytest.raises(ValueError, match="not one transition apart"):
-        exact_update(belief, before, action, replace(after, deck_count=after.deck_count - np.int8(1)))
-    with pytest.raises(ValueError, match="does not show the position"):
-        exact_update(belief, replace(before, opponent_count=np.int8(4)), action, after)
-    with pytest.raises(ValueError, match=r"color must be in \[0, 3\]"):
-        belief.prob_no_playable(4, 0)
-    with pytest.raises(ValueError, match=r"bool\[108\] or integer counts\[54\]"):
-        belief.log_prob(np.zeros(108))
-    step, lane = np.argwhere((record.happened < cards.DRAW) & (record.happened >= 0) & (record.states.current_player[:-1] == 1))[
-        0
-    ]
-    before, after = record.view(0, step, lane), record.view(0, step + 1, lane)
+    updated, log_evidence = exact_update(belief, before, int(games.actions[number, t]), after)
+    assert updated is belief and log_evidence == 0.0
+
+
+def never(observation: Observation, legal_mask: jax.Array) -> jax.Array:
+    """Explain no action at all."""
+    return jnp.zeros(61)
+
+
+def test_refusals() -> None:
+    games, one_type = games_of(FORFEITING), Family((never,), ("never",))
+    theirs = (games.actions >= 0) & (games.actions < cards.DRAW) & (games.states.current_player[:, :-1] == 1)
+    number, t = games.find(theirs & ~games.states.terminated[:, 1:])
+    before, after, action = games.view(0, number, t), games.view(0, number, t + 1), int(games.actions[number, t])
     belief = exact_init(before)
-    action = int(record.happened[step, lane])
-    with pytest.raises(ValueError, match="no hand of the belief explains"):
-        exact_update(belief, before, action, after, opponent=lambda o, legal: jnp.zeros(61))
-    with pytest.raises(ValueError, match="finite likelihoods"):
-        exact_update(belief, before, action, after, opponent=lambda o, legal: -jnp.ones(61))
 
+    def update(
+        before: Observation = before, action: int = action, after: Observation = after, belief: ExactBelief = belief, **options
+    ) -> object:
+        return exact_update(belief, before, action, after, **options)
 
-def test_the_limit_is_the_documented_one() -> None:
-    """13 types with two copies and one with one make 3.2 million hands, which is allowed; one more type is too much."""
+    refusals(
+        {
+            "entries, at most 5000000": lambda: exact_init(replace(before, rules=Rules())),
+            "single observation": lambda: exact_init(jax.tree.map(lambda x: x[0], games.seen[0])),
+            "prior": lambda: exact_init(before, prior="flat"),  # type: ignore[arg-type] the bad value is the test
+            "rules differ": lambda: update(before=replace(before, rules=PASSING)),
+            "rules differ (after)": lambda: update(after=replace(after, rules=PASSING)),
+            "action": lambda: update(action=(action + 1) % 61),
+            "one transition apart": lambda: update(after=replace(after, deck_count=after.deck_count - np.int8(1))),
+            "`before`": lambda: update(before=replace(before, opponent_count=np.int8(4))),
+            "color": lambda: belief.prob_no_playable(4, 0),
+            "hand": lambda: belief.log_prob(np.zeros(108)),
+            "no hand of the belief explains": lambda: update(opponent=never),
+            "no hand of the belief explains (by any type)": lambda: update(
+                belief=exact_init(before, opponent=one_type), opponent=one_type
+            ),
+            "opponent": lambda: update(opponent=lambda o, legal: -jnp.ones(61)),
+            "opponent (types)": lambda: update(opponent=THREE),
+        }
+    )
+    # 13 types with two copies and one with one make 3.2 million hands, which is allowed; one more type is too much.
     assert 3**13 * 2 < exact.MAX_TABLE < 3**14 * 2

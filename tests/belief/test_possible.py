@@ -1,66 +1,67 @@
-"""The check of hands against the history: the checker against the exact filter, and the particle filter on the full deck."""
+"""Particles on the full deck against the history: the checker against the exact filter, and the filter against the checker."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import jax
 import numpy as np
 import pytest
 
-from tests.belief import possible as checker
-from tests.belief.oracle import FORFEITING, PASSING, THIN, play_games
+from tests import corpus
+from tests.belief.games import RULES, events, games_of
 from tests.belief.possible import is_possible, read_history
-from unojax import game
+from tests.helpers import fold_in_all, slow_but
+from unojax import cards
 from unojax.belief.exact import exact_init, exact_update
-from unojax.rules import Rules
+from unojax.belief.history import infer_action
+from unojax.belief.updaters import ParticleFilter
 
 
-def hands_of(shape: Sequence[int], types: np.ndarray) -> list[list[int]]:
-    """All hands of a joint table of counts, in its order."""
-    return [np.repeat(types, counts).tolist() for counts in np.ndindex(*shape)]
-
-
-@pytest.mark.parametrize(
-    "rules",
-    [pytest.param(FORFEITING, marks=pytest.mark.slow), pytest.param(PASSING, marks=pytest.mark.slow), THIN],
-    ids=["forfeiting", "passing", "thin"],
-)
-def test_the_checker_agrees_with_the_exact_filter(rules: Rules) -> None:
+@pytest.mark.parametrize("name", slow_but(["thin"], ["forfeiting", "passing", "thin"]))
+def test_the_checker_agrees_with_the_exact_filter(name: str) -> None:
     """Every hand there is, after every update of some games: possible if and only if the exact filter gives it probability."""
-    record = play_games(seed=3, num_games=300, num_steps=25, rules=rules)
+    games, rules = games_of(RULES[name]), RULES[name]
     types = np.flatnonzero(np.array(rules.deck))
-    shuffled = record.observations[0].pile.sum(-1)
-    has_reshuffle = (shuffled[1:] < shuffled[:-1]).any(0)
-    lanes = np.concatenate([np.flatnonzero(has_reshuffle)[:2], np.flatnonzero(~has_reshuffle)[:2]])
+    shuffles = events(games, 0)["reshuffle by me"].any(1)
+    chosen = np.concatenate([np.flatnonzero(shuffles)[:2], np.flatnonzero(~shuffles)[:1]])
     possible = impossible = 0
-    for player in (0, 1):
-        for lane in lanes.tolist():
-            belief = exact_init(record.view(player, 0, lane))
-            for t in np.flatnonzero(record.happened[:, lane] != game.NO_ACTION).tolist():
-                before, after = record.view(player, t, lane), record.view(player, t + 1, lane)
-                belief, _ = exact_update(belief, before, int(record.happened[t, lane]), after)
-                if after.terminated:
-                    break
-                views = jax.tree.map(lambda x, lane=lane, t=t: x[: t + 2, lane], record.observations[player])
-                history = read_history(views)
-                hands = hands_of(belief.probs.shape, types)
-                found = np.array([is_possible(hand, history) for hand in hands])
-                np.testing.assert_array_equal(found, belief.probs.ravel() > 0, err_msg=f"player {player}, game {lane}, step {t}")
-                possible, impossible = possible + int(found.sum()), impossible + int((~found).sum())
+    for seat, number in [*enumerate(chosen[:2].tolist()), (0, int(chosen[2])), (1, int(chosen[0]))]:
+        steps, places = games.steps(seat, number), np.flatnonzero(games.actions[number] >= 0).tolist()
+        belief = exact_init(steps[0][0])
+        for t, (before, action, after) in zip(places, steps, strict=True):
+            belief, _ = exact_update(belief, before, action, after)
+            if after.terminated:
+                break
+            history = read_history(jax.tree.map(lambda x, t=t, i=number: x[i, : t + 2], games.seen[seat]))
+            hands = [np.repeat(types, counts).tolist() for counts in np.ndindex(*belief.probs.shape)]
+            found = np.array([is_possible(hand, history) for hand in hands])
+            np.testing.assert_array_equal(found, belief.probs.ravel() > 0, err_msg=f"seat {seat}, game {number}, step {t}")
+            possible, impossible = possible + int(found.sum()), impossible + int((~found).sum())
     assert min(possible, impossible) > 200
 
 
 @pytest.mark.slow
-def test_no_impossible_hand_in_a_few_games() -> None:
-    counts = checker.check(num_games=3, num_particles=16, max_steps=60, seed=1)
-    assert counts["games"] == 3 and counts["particles"] == 16 * counts["updates"]
-    assert counts["distinct"] > 500 and counts["impossible"] == 0
+@pytest.mark.parametrize(("num_games", "num_steps"), [(3, 60), pytest.param(48, 160, marks=pytest.mark.long)])
+def test_no_particle_holds_an_impossible_hand(num_games: int, num_steps: int) -> None:
+    """After every update, until a belief has begun again: it then knows less than the history.
 
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_no_impossible_hand_on_the_full_deck() -> None:
-    counts = checker.check(num_games=48, num_particles=32, max_steps=250, seed=1)
-    assert counts["impossible"] == 0
-    assert counts["distinct"] > 20_000
+    Contract: it must not collapse.
+    """
+    updater, views = ParticleFilter(32, prior="uniform"), jax.tree.map(lambda x: x[:num_games], corpus.views("default", 0))
+    begin = jax.jit(jax.vmap(updater.init))
+    advance = jax.jit(
+        jax.vmap(lambda key, belief, before, after: updater.update(key, belief, before, infer_action(before, after), after))
+    )
+    at = [jax.tree.map(lambda x, t=t: x[:, t], views) for t in range(num_steps + 1)]
+    keys = jax.random.split(jax.random.key(1), num_games)
+    beliefs, again, distinct = begin(keys, at[0]), np.zeros(num_games, bool), 0
+    for t in range(num_steps):
+        beliefs, info = advance(fold_in_all(keys, t), beliefs, at[t], at[t + 1])
+        assert not info.depleted.any()
+        again |= np.asarray(info.restarted)
+        hands = np.asarray(beliefs.particles)
+        for number in np.flatnonzero(~again & ~at[t + 1].terminated).tolist():
+            history = read_history(jax.tree.map(lambda x, t=t, i=number: x[i, : t + 2], views))
+            onehots = np.unique(hands[number], axis=0)
+            assert all(is_possible(cards.TYPE_OF_SLOT[onehot].tolist(), history) for onehot in onehots), f"game {number}, {t}"
+            distinct += len(onehots)
+    assert distinct > 150 * num_games

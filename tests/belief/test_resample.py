@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from unojax.belief import resample
 
 BELOW_ONE = np.nextafter(np.float32(1.0), np.float32(0.0))
-systematic = jax.jit(jax.vmap(resample.systematic, (0, None)))
 INF = np.inf
+systematic = jax.jit(jax.vmap(resample.systematic, (0, None)))
+normalize, effective_sample_size = jax.jit(resample.normalize), jax.jit(resample.effective_sample_size)
 
 
 def uniforms(n: int, seed: int = 0) -> np.ndarray:
-    """Random numbers in [0, 1), and both ends."""
+    """Return random numbers in [0, 1), and both ends."""
     return np.append(np.random.default_rng(seed).random(n, np.float32), np.array([0.0, BELOW_ONE], np.float32))
 
 
@@ -24,74 +24,64 @@ def some_weights(n: int, seed: int, dead: float) -> np.ndarray:
     return np.where(rng.random(n) < dead, -INF, rng.normal(scale=2.0, size=n)).astype(np.float32)
 
 
-@pytest.mark.parametrize("n", [1, 2, 7, 100, 4096, 65536])
-@pytest.mark.parametrize("seed", range(3))
-def test_a_particle_of_weight_zero_is_never_picked(n: int, seed: int) -> None:
-    """Also with many particles, where the rounding of cumulative sums differs from place to place."""
-    log_weights = some_weights(n, seed, dead=0.5)
-    log_weights[np.random.default_rng(seed).integers(n)] = 0.0
-    ancestors = np.asarray(systematic(uniforms(20, seed), log_weights))
-    assert ancestors.dtype == np.int32
-    assert np.isfinite(log_weights[ancestors]).all()
-    assert (np.diff(ancestors) >= 0).all()
+@pytest.mark.parametrize("n", [1, 7, 100, 65536])
+def test_a_particle_of_weight_zero_is_never_picked(n: int) -> None:
+    """Contract: never a zero-weight pick; also with many particles, where cumulative sums are rounded differently."""
+    for seed in range(3):
+        log_weights = some_weights(n, seed, dead=0.5)
+        log_weights[np.random.default_rng(seed).integers(n)] = 0.0
+        ancestors = np.asarray(systematic(uniforms(20, seed), log_weights))
+        assert ancestors.dtype == np.int32 and np.isfinite(log_weights[ancestors]).all() and (np.diff(ancestors) >= 0).all()
 
 
-@pytest.mark.parametrize("alive", [(0,), (4,), (2,), (0, 4), (1, 3)])
-def test_ends_of_the_unit_interval(alive: tuple[int, ...]) -> None:
-    log_weights = np.full(5, -INF, np.float32)
-    log_weights[list(alive)] = 0.0
-    ancestors = np.asarray(systematic(np.array([0.0, BELOW_ONE], np.float32), log_weights))
-    assert set(ancestors.ravel().tolist()) == set(alive)
+def test_ends_of_the_unit_interval() -> None:
+    for alive in ((0,), (4,), (2,), (0, 4), (1, 3)):
+        log_weights = np.full(5, -INF, np.float32)
+        log_weights[list(alive)] = 0.0
+        ancestors = np.asarray(systematic(np.array([0.0, BELOW_ONE], np.float32), log_weights))
+        assert set(ancestors.ravel().tolist()) == set(alive)
 
 
-@pytest.mark.parametrize("scale", [0.0, 50.0, -50.0])
-def test_each_particle_is_picked_floor_or_ceil_of_n_w_times(scale: float) -> None:
+def test_each_particle_is_picked_n_w_times() -> None:
+    """Rounded up or down, within the rounding of float32 sums, for weights of any scale; on average over an even grid, exactly.
+
+    Equal weights pick every particle once.
+    """
     log_weights = some_weights(200, seed=1, dead=0.2)
     share = 200 * np.exp(log_weights, dtype=np.float64) / np.exp(log_weights, dtype=np.float64).sum()
-    for ancestors in np.asarray(systematic(uniforms(100), log_weights + np.float32(scale))):
-        picked = np.bincount(ancestors, minlength=200)
-        # Within the rounding of float32 sums.
-        assert (picked >= np.floor(share - 1e-3)).all()
-        assert (picked <= np.ceil(share + 1e-3)).all()
-
-
-def test_picks_are_unbiased() -> None:
-    """Averaged over an even grid of uniforms, each particle is picked N w times; exact but for the grid of 1/1000."""
-    log_weights = some_weights(20, seed=2, dead=0.2)
-    weights = np.exp(log_weights, dtype=np.float64)
+    for scale in (0.0, 50.0, -50.0):
+        for ancestors in np.asarray(systematic(uniforms(100), log_weights + np.float32(scale))):
+            picked = np.bincount(ancestors, minlength=200)
+            assert ((picked >= np.floor(share - 1e-3)) & (picked <= np.ceil(share + 1e-3))).all()
     grid = ((np.arange(1000) + 0.5) / 1000).astype(np.float32)
-    picked = np.bincount(np.asarray(systematic(grid, log_weights)).ravel(), minlength=20) / 1000
-    np.testing.assert_allclose(picked, 20 * weights / weights.sum(), atol=2.5e-3)
-
-
-def test_equal_weights_pick_everyone_once() -> None:
-    log_weights = resample.uniform_log_weights(64)
-    assert float(jnp.exp(log_weights).sum()) == pytest.approx(1.0, abs=1e-6)
-    for ancestors in np.asarray(systematic(np.array([0.25, 0.5, 0.75], np.float32), log_weights)):
+    picked = np.bincount(np.asarray(systematic(grid, log_weights)).ravel(), minlength=200) / 1000
+    np.testing.assert_allclose(picked, share, atol=2.5e-3)
+    even = np.asarray(resample.uniform_log_weights(64))
+    np.testing.assert_allclose(even, -np.log(64), rtol=1e-6)
+    for ancestors in np.asarray(systematic(np.array([0.25, 0.5, 0.75], np.float32), even)):
         np.testing.assert_array_equal(ancestors, np.arange(64))
 
 
-def test_all_weights_zero() -> None:
-    dead = jnp.full(6, -INF)
-    np.testing.assert_array_equal(resample.systematic(jnp.float32(0.5), dead), np.arange(6))
-    log_weights, total = resample.normalize(dead)
-    assert np.isneginf(log_weights).all() and np.isneginf(total)
-    assert float(resample.effective_sample_size(log_weights)) == 0.0
-
-
-def test_normalize() -> None:
-    log_weights, total = resample.normalize(jnp.log(jnp.array([2.0, 0.0, 6.0])))
-    np.testing.assert_allclose(np.exp(log_weights), [0.25, 0.0, 0.75], rtol=1e-6)
-    assert np.isneginf(log_weights[1])
-    assert float(total) == pytest.approx(np.log(8.0), rel=1e-6)
-    # Far below what float32 can hold, but for the logarithm.
-    tiny, total = resample.normalize(jnp.array([-100.0, -100.0]))
-    np.testing.assert_allclose(np.exp(tiny), 0.5, rtol=1e-5)
-    assert float(total) == pytest.approx(-100.0 + np.log(2.0))
-
-
 @pytest.mark.parametrize(
-    ("weights", "expected"), [([0.25] * 4, 4.0), ([1.0, 0.0, 0.0], 1.0), ([0.5, 0.5, 0.0], 2.0), ([0.5, 0.25, 0.25], 8 / 3)]
+    ("weights", "ess"),
+    [
+        ([2.0, 0.0, 6.0], 64 / 40),
+        ([0.25] * 4, 4.0),
+        ([1.0, 0.0, 0.0], 1.0),
+        # Far below what float32 can hold, except for the logarithm.
+        ([np.exp(-200), np.exp(-200)], 2.0),
+    ],
 )
-def test_effective_sample_size(weights: list[float], expected: float) -> None:
-    assert float(resample.effective_sample_size(jnp.log(jnp.array(weights)))) == pytest.approx(expected, rel=1e-6)
+def test_normalised_weights_and_their_effective_sample_size(weights: list[float], ess: float) -> None:
+    with np.errstate(divide="ignore"):
+        normalised, total = normalize(np.log(weights).astype(np.float32))
+    np.testing.assert_allclose(np.exp(normalised), np.array(weights) / np.sum(weights), rtol=1e-5)
+    assert float(total) == pytest.approx(np.log(np.sum(weights)), rel=1e-6, abs=1e-6)
+    assert float(effective_sample_size(normalised)) == pytest.approx(ess, rel=1e-5)
+
+
+def test_all_weights_zero() -> None:
+    dead = np.full(5, -INF, np.float32)
+    np.testing.assert_array_equal(systematic(np.array([0.5, 0.0], np.float32), dead), [np.arange(5)] * 2)
+    log_weights, total = normalize(dead)
+    assert np.isneginf(log_weights).all() and np.isneginf(total) and effective_sample_size(log_weights) == 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +12,10 @@ import numpy as np
 import pytest
 
 from tests.belief import test_proposals as crafted
-from tests.belief.oracle import FORFEITING, play_games
-from tests.belief.test_exact import choosy_opponent
-from tests.belief.test_exact_variants import VARIANTS
-from tests.helpers import assert_trees_equal, play, slow_but
-from unojax import game
+from tests.belief.games import RULES, games_of
+from tests.belief.models import choosy_opponent
+from tests.helpers import assert_trees_equal
 from unojax.belief import Belief, Info, belief_init, belief_update, uniform_opponent
-from unojax.belief.history import infer_action
 from unojax.belief.opponents import Family, Opponent, PolicyOpponent
 from unojax.belief.particles import parallel, proposals, schedule, stages
 from unojax.belief.particles.likelihood import Exchange, log_likelihood
@@ -28,104 +25,29 @@ from unojax.belief.particles.weighing import Options
 from unojax.belief.updaters import plain_info
 from unojax.device.batching import Agenda, num_turns, put_in_columns, put_rows, take_rows
 from unojax.device.random_bits import threefry_words
-from unojax.observation import Observation, observe
+from unojax.observation import Observation
 from unojax.policies import POLICIES
-from unojax.rules import Rules
 
-NUM_GAMES, NUM_STEPS, NUM_PARTICLES = 24, 20, 32
+NUM_LANES, NUM_STEPS, NUM_PARTICLES = 24, 20, 32
 LANES, BLOCK_LANES = 4 * NUM_PARTICLES, 10 * NUM_PARTICLES
 """Four games and ten blocks of records at a time."""
 CAPACITY = {"max_slots": 28, "max_plays": 8}
-
-FAMILY = Family((uniform_opponent, PolicyOpponent(POLICIES["linear"], tremble=0.2), choosy_opponent))
 PACKED = Family((uniform_opponent, PolicyOpponent(POLICIES["scarcest-color"], tremble=0.1)))
-
-
-@pytest.mark.parametrize("opponent", slow_but([FAMILY], [uniform_opponent, FAMILY]), ids=["uniform", "family"])
-def test_all_hands_of_the_past_at_once(opponent: Opponent) -> None:
-    """Likelihoods of the crafted history, before and after two rejuvenation moves, not carried out everywhere.
-
-    The first card counts as dealt before a coloured start card. The family asks each of its models, packed or not.
-    """
-    now, seen = crafted.particles_of(np.arange(len(crafted.enumerated()))), crafted.seen()
-    history = dataclasses.replace(crafted.crafted_history(), deal=jnp.array([1, 6, 0, -1]))
-    log_types = jnp.log(jnp.array([0.5, 0.25, 0.25])) if isinstance(opponent, Family) else None
-    # The first of three games is another one, which nobody wants.
-    at, wanted, several = (
-        jnp.array([1, 0, 1]),
-        jnp.array([False, True, True]),
-        partial(jax.tree.map, lambda x: jnp.stack([x] * 3)),
-    )
-
-    @jax.jit
-    def both(past: schedule.Past, now: Trajectories, exchange: Exchange | None = None) -> tuple[jax.Array, jax.Array]:
-        found = schedule.log_likelihoods(past, several(now), several(history), opponent, several(seen), several(exchange))
-        return found[1:], log_likelihood(now, history, opponent, seen, exchange)
-
-    @jax.jit
-    def propose(place: jax.Array, now: Trajectories) -> proposals.Proposal:
-        random = threefry_words((jnp.uint32(0), place.astype(jnp.uint32)), now.hand.shape[1])[0]
-        return proposals.propose(SERIAL, random, now, history, SERIAL.nth_live(history, now.labels, place))
-
-    @jax.jit
-    def accept(
-        past: schedule.Past, now: Trajectories, proposal: proposals.Proposal, *logs: jax.Array
-    ) -> tuple[Any, Trajectories]:
-        now, _, accepted = proposals.accept(SERIAL, now, history, proposal, *logs, log_types)
-        return schedule.exchanged(past, several(history), several(proposal.exchange), several(accepted)), now
-
-    past = jax.jit(lambda now: schedule.past_of(several(now), at, several(history), seen.rules, wanted, 8))(now)
-    pairs = [both(past, now)]
-    for place in range(2):
-        proposal = propose(jnp.int32(place), now)
-        of_past, replayed = both(past, now, proposal.exchange)
-        pairs.append((jnp.where(proposal.fits, of_past, 0.0), jnp.where(proposal.fits, replayed, 0.0)))
-        past, now = accept(past, now, proposal, pairs[0][1], replayed)
-    for of_past, replayed in pairs:
-        assert len(np.unique(np.asarray(replayed))) > 2
-        for of_game in np.asarray(of_past):
-            np.testing.assert_allclose(of_game, replayed, rtol=1e-5, atol=1e-5)
-
-
-# Games of whole rule sets.
-
-
-RULES: dict[str, Rules] = {
-    "default": FORFEITING,
-    **{name: VARIANTS[name] for name in ("official", "house", "rlcard", "all at will", "no wild+4 beside the colour")},
-}
-CASES: list[Any] = [
-    *((name, uniform_opponent) for name in RULES),
-    ("default", PACKED),
+CASES: list[tuple[str, Opponent]] = [
+    *((name, uniform_opponent) for name in ("official", "forfeiting", "house", "rlcard", "all at will")),
+    ("no wild+4 beside the colour", uniform_opponent),
+    ("forfeiting", PACKED),
     ("official", PACKED),
 ]
-ALWAYS = [CASES[0], CASES[1], CASES[2], CASES[3]]
+LONG = CASES[4:]
 
 
-class Steps(NamedTuple):
-    """What both players of some games saw, [T + 1, 2 G, ...], and the actions that were carried out, [T, 2 G]."""
-
-    seen: Observation
-    actions: jax.Array
-
-    def at(self, t: int) -> Observation:
-        return jax.tree.map(lambda x: x[t], self.seen)
-
-
-def steps_of(rules: Rules) -> Steps:
-    """Games that last, out of those that other files play; with steps at which nothing happens."""
-    if rules == FORFEITING:
-        record = play_games(seed=3, num_games=300, num_steps=25, rules=rules)
-        lanes = np.flatnonzero((record.happened != game.NO_ACTION).sum(0) >= 14)[: NUM_GAMES // 2]
-        states = jax.tree.map(lambda x: x[: NUM_STEPS + 1, lanes], record.states)
-    else:
-        states = play(3, num_games=100, num_steps=32, rules=rules).states
-        lanes = np.argsort(-states.step_count[:, -1], kind="stable")[: NUM_GAMES // 2]
-        states = jax.tree.map(lambda x: np.moveaxis(x[lanes, : NUM_STEPS + 1], 0, 1), states)
-    views = [jax.jit(jax.vmap(jax.vmap(partial(observe, player=player))))(states) for player in (0, 1)]
-    seen = jax.tree.map(lambda *xs: jnp.concatenate(xs, 1), *views)
-    before, after = (jax.tree.map(lambda x, part=part: x[part], seen) for part in (slice(-1), slice(1, None)))
-    return Steps(seen, jax.jit(jax.vmap(jax.vmap(infer_action)))(before, after))
+def views_at(name: str, t: int) -> tuple[Observation, np.ndarray]:
+    """Return what both players of the longest games see at step t, [2 G], and the actions, -1 where nothing happens."""
+    games = games_of(RULES[name])
+    longest = np.argsort(-games.states.step_count[:, -1], kind="stable")[: NUM_LANES // 2]
+    seen = jax.tree.map(lambda *xs: np.concatenate([x[longest, t] for x in xs]), *games.seen)
+    return seen, np.concatenate([games.actions[longest, t]] * 2)
 
 
 @pytest.fixture
@@ -144,38 +66,44 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def assert_same(one: Any, other: Any, name: str) -> None:
-    """Integers exactly, and numbers up to rounding."""
+    """Compare integers exactly, and numbers up to rounding."""
     assert jax.tree.structure(one) == jax.tree.structure(other)
     for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(one), jax.tree.leaves(other), strict=True):
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
-        where = f"{name}, {jax.tree_util.keystr(path)}"
-        if a.dtype == np.float32:
-            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4, err_msg=where)
-        else:
-            np.testing.assert_array_equal(a, b, err_msg=where)
+        tolerance = 1e-4 if a.dtype == np.float32 else 0
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance, err_msg=f"{name}, {jax.tree_util.keystr(path)}")
+
+
+def hopeless(beliefs: Belief, number: int) -> Belief:
+    """Take all weight from the particles of one of many games."""
+
+    def without(log_weights: jax.Array) -> np.ndarray:
+        return np.where(np.arange(NUM_LANES)[:, None] == number, np.float32(-np.inf), log_weights)
+
+    target = beliefs.target and beliefs.target._replace(log_weights=without(beliefs.target.log_weights))
+    return dataclasses.replace(beliefs, log_weights=without(beliefs.log_weights), target=target)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "opponent"),
     [
-        pytest.param(*case, id=f"{case[0]}, {'family' if case[1] is PACKED else 'uniform'}", marks=mark)
-        for case, mark in ((case, () if case in ALWAYS else pytest.mark.long) for case in CASES)
+        pytest.param(*case, id=f"{case[0]}, {'types' if case[1] is PACKED else 'uniform'}", marks=mark)
+        for case, mark in ((case, [pytest.mark.long] if case in LONG else []) for case in CASES)
     ],
 )
 def test_a_batch_together_equals_its_games_one_by_one(name: str, opponent: Opponent, small_chunks: None) -> None:
     """Along games with events of all kinds: the same particles, and weights up to rounding.
 
-    Each update begins at what the games one by one have come to. One of the games is given a wrong action, and another one
-    particles that explain nothing.
+    Each update begins at the beliefs of the games one by one. One of the games is given a wrong action, and another one particles
+    that explain nothing.
     """
     rules, options = RULES[name], Options(opponent, 0.5, 6)
-    steps, capacity = steps_of(rules), CAPACITY | {"max_plays": 4 if rules.has_plain_steps else 8}
+    capacity = CAPACITY | {"max_plays": 4 if rules.has_plain_steps else 8}
     one_by_one = jax.jit(jax.vmap(partial(belief_update, opponent=opponent)))
     together = jax.jit(partial(parallel.update_games, options=options))
     start = jax.jit(jax.vmap(partial(belief_init, num_particles=NUM_PARTICLES, opponent=opponent, **capacity)))
-    beliefs, infos, reached = start(steps.at(0), jax.random.split(jax.random.key(9), NUM_GAMES)), [], []
-    rounds: dict[str, list[np.ndarray]] = {stage.name: [] for _, stage in stages.stages_of(rules)}
+    beliefs, infos, reached = start(views_at(name, 0)[0], jax.random.split(jax.random.key(9), NUM_LANES)), [], []
 
     @jax.jit
     @jax.vmap
@@ -183,95 +111,82 @@ def test_a_batch_together_equals_its_games_one_by_one(name: str, opponent: Oppon
         of = stages.read_transition(belief, before, action, after, (jnp.uint32(0), jnp.uint32(0)))
         return {stage.name: stage.rounds(of).astype(jnp.int32) for _, stage in stages.stages_of(rules)}
 
+    due = []
     for t in range(NUM_STEPS):
-        actions, keys = steps.actions[t], jax.random.split(jax.random.key(t), NUM_GAMES)
+        (before, actions), (after, _) = views_at(name, t), views_at(name, t + 1)
         if t == 3:
-            actions = actions.at[0].set(jnp.where(actions[0] == 7, 8, 7))
+            actions[0] = 8 if actions[0] == 7 else 7
         if t == 4:
             beliefs = hopeless(beliefs, 1)
-        arguments = beliefs, steps.at(t), actions, steps.at(t + 1)
-        for stage, number in rounds_due(*arguments).items():
-            rounds[stage].append(np.asarray(number))
-        one, other = one_by_one(*arguments, keys), together(*arguments, jax.random.key_data(keys))
+        arguments, keys = (beliefs, before, actions, after), jax.random.split(jax.random.key(t), NUM_LANES)
+        due.append(jax.device_get(rounds_due(*arguments)))
+        one, other = jax.device_get((one_by_one(*arguments, keys), together(*arguments, jax.random.key_data(keys))))
         beliefs, info = one
-        assert_same(*jax.device_get(((beliefs, info._replace(type_probs=None)), other)), f"step {t}")
-        infos.append(jax.device_get(info))
-        reached.append(jax.device_get((beliefs.public.num_slots, beliefs.log_weights, beliefs.target_weights)))
+        assert_same((beliefs, info._replace(type_probs=None)), other, f"step {t}")
+        infos.append(info)
+        reached.append((beliefs.public.num_slots, np.isneginf(beliefs.log_weights) & np.isfinite(beliefs.target_weights)))
 
     assert infos[3].inconsistent[0] and infos[4].depleted[1]
-    outgrown = sum((info.restarted & ~info.depleted).sum() for info in infos)
-    assert outgrown and sum(info.resampled.sum() for info in infos)
-    assert sum((info.acceptance > 0).sum() for info in infos)
+    info = jax.tree.map(lambda *xs: np.stack(xs), *infos)
+    assert (info.restarted & ~info.depleted).any() and info.resampled.any() and (info.acceptance > 0).any()
     # Of all stages, most for several games at a time and some in more rounds than are made at a time, of short and long games.
-    for stage, numbers in rounds.items():
-        assert np.max(numbers), f"no {stage}"
+    rounds = jax.tree.map(lambda *xs: np.stack(xs), *due)
+    assert all(numbers.any() for numbers in rounds.values()), rounds.keys()
     at_a_time = {stage.name: stage.at_a_time for stage in parallel.STAGES}
-    for stage in ("cards ruled out", "unseen draw"):
-        assert np.max(rounds[stage]) > at_a_time[stage], stage
-    assert np.max(rounds["seen draw"]) > 1
-    assert max((number > 0).sum() for number in rounds["play"]) > LANES // NUM_PARTICLES
-    num_slots = np.array([row[0] for row in reached])
+    assert all(rounds[stage].max() > at_a_time[stage] for stage in ("cards ruled out", "unseen draw"))
+    assert rounds["seen draw"].max() > 1 and (rounds["play"] > 0).sum(1).max() > LANES // NUM_PARTICLES
+    num_slots = np.array([slots for slots, _ in reached])
     assert (num_slots > parallel.SHORT).any() and (num_slots <= parallel.SHORT).any()
-    if rules.tells_of_hands:
-        # Trajectories that are impossible, among others that are not.
-        assert any((np.isneginf(weights) & np.isfinite(target)).any() for _, weights, target in reached)
+    # Trajectories that are impossible, among others that are not.
+    assert not rules.tells_of_hands or any(impossible.any() for _, impossible in reached)
 
 
-def hopeless(beliefs: Belief, number: int) -> Belief:
-    """Take all weight from the particles of one of many games."""
-    nothing = beliefs.log_weights.at[number].set(-jnp.inf)
-    target = beliefs.target
-    if target is not None:
-        target = target._replace(log_weights=target.log_weights.at[number].set(-jnp.inf))
-    return dataclasses.replace(beliefs, log_weights=nothing, target=target)
+def test_all_hands_of_the_past_at_once() -> None:
+    """Likelihoods of the crafted history, before and after two rejuvenation moves that are not accepted everywhere.
+
+    The first card counts as dealt before a coloured start card. The family asks each of its models, packed or not.
+    """
+    family = Family((uniform_opponent, PolicyOpponent(POLICIES["linear"], tremble=0.2), choosy_opponent))
+    now, seen = crafted.particles_of(np.arange(len(crafted.enumerated()))), crafted.seen()
+    history = dataclasses.replace(crafted.crafted_history(), deal=np.array([1, 6, 0, -1], np.int32))
+    log_types = np.log(np.array([0.5, 0.25, 0.25], np.float32))
+    # The first of three games is another one, whose likelihoods are not wanted.
+    at, wanted = np.array([1, 0, 1]), np.array([False, True, True])
+    several = partial(jax.tree.map, lambda x: jnp.stack([x] * 3))
+
+    @jax.jit
+    def both(past: schedule.Past, now: Trajectories, exchange: Exchange | None = None) -> tuple[jax.Array, jax.Array]:
+        found = schedule.log_likelihoods(past, several(now), several(history), family, several(seen), several(exchange))
+        return found[1:], log_likelihood(now, history, family, seen, exchange)
+
+    @jax.jit
+    def propose(place: jax.Array, now: Trajectories) -> proposals.Proposal:
+        random = threefry_words((jnp.uint32(0), place.astype(jnp.uint32)), now.hand.shape[1])[0]
+        return proposals.propose(SERIAL, random, now, history, SERIAL.nth_live(history, now.labels, place))
+
+    @jax.jit
+    def accept(
+        past: schedule.Past, now: Trajectories, proposal: proposals.Proposal, *logs: jax.Array
+    ) -> tuple[Any, Trajectories]:
+        now, _, accepted = proposals.accept(SERIAL, now, history, proposal, *logs, log_types)
+        return schedule.exchanged(past, several(history), several(proposal.exchange), several(accepted)), now
+
+    past = jax.jit(lambda now: schedule.past_of(several(now), at, several(history), seen.rules, wanted, 8))(now)
+    pairs = [both(past, now)]
+    for place in range(2):
+        proposal = propose(np.int32(place), now)
+        of_past, replayed = both(past, now, proposal.exchange)
+        fits = np.asarray(proposal.fits)
+        pairs.append((np.where(fits, of_past, 0.0), np.where(fits, replayed, 0.0)))
+        past, now = accept(past, now, proposal, pairs[0][1], replayed)
+    for of_past, replayed in pairs:
+        assert len(np.unique(np.asarray(replayed))) > 2
+        for of_game in np.asarray(of_past):
+            np.testing.assert_allclose(of_game, replayed, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.slow
-def test_a_single_game_and_batches_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shapes alone: nothing is compiled. On an accelerator, a single game is asked for as a batch of one."""
-    steps = steps_of(FORFEITING)
-    before, after = (jax.tree.map(lambda x: x[:4], steps.at(t)) for t in (0, 1))
-    start = partial(belief_init, num_particles=8, **CAPACITY)
-    keys = jnp.zeros((4, 2), jnp.uint32)
-    beliefs = jax.eval_shape(jax.vmap(start), before, keys)
-    actions = jnp.zeros(4, jnp.int32)
-
-    def check(update: Any, *leading: int) -> None:
-        trees = (beliefs, before, actions, after, keys)
-        arguments = jax.tree.map(lambda x: jax.ShapeDtypeStruct((*leading, *x.shape[1:]), x.dtype), trees)
-        updated, info = jax.eval_shape(update, *arguments)
-        assert updated.log_weights.shape == (*leading, 8)
-        assert info.ess.shape == leading
-
-    update_games, asked = parallel.update_games, []
-
-    def update(beliefs: Belief, *others: Any, options: Any) -> tuple[Belief, Info]:
-        """Go all the way with the whole batch alone: JAX traces its parts too, on the way to it."""
-        asked.append(beliefs.log_weights.shape)
-        if asked[-1] == (6, 8):
-            return update_games(beliefs, *others, options=options)
-        return beliefs, jax.vmap(lambda _: plain_info())(beliefs.log_weights)
-
-    monkeypatch.setattr(parallel, "update_games", update)
-    monkeypatch.setattr(
-        "unojax.belief.particles.filter.by_platform", lambda on_cpu, on_accelerator, *arguments: on_accelerator(*arguments)
-    )
-    check(jax.vmap(jax.vmap(belief_update)), 2, 3)
-    assert asked[-1] == (6, 8)
-    asked.clear()
-    # What was traced for a single game would not be traced again.
-    jax.clear_caches()
-    check(belief_update)
-    assert set(asked) == {(1, 8)}
-
-
-@pytest.mark.parametrize("is_mapped", [False, True])
-def test_games_go_together_under_a_model_with_traced_parameters(is_mapped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On an accelerator; only under parameters of their own they go one after the other."""
-    steps = steps_of(FORFEITING)
-    before, after = (jax.tree.map(lambda x: x[:4], steps.at(t)) for t in (0, 1))
-    keys = jnp.zeros((4, 2), jnp.uint32)
-    beliefs = jax.eval_shape(jax.vmap(partial(belief_init, num_particles=8, **CAPACITY)), before, keys)
+def test_an_accelerator_updates_all_games_of_nested_batches_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shapes alone: nothing is compiled. Games go one after the other only under model parameters of their own."""
     asked = []
 
     def update_games(beliefs: Belief, seen: Observation, *others: Any, options: Any) -> tuple[Belief, Info]:
@@ -280,63 +195,75 @@ def test_games_go_together_under_a_model_with_traced_parameters(is_mapped: bool,
         return beliefs, jax.vmap(lambda x: plain_info(log_evidence=x))(likelihoods)
 
     monkeypatch.setattr(parallel, "update_games", update_games)
-    monkeypatch.setattr(
-        "unojax.belief.particles.filter.by_platform", lambda on_cpu, on_accelerator, *arguments: on_accelerator(*arguments)
-    )
+    monkeypatch.setattr("unojax.belief.particles.filter.by_platform", lambda on_cpu, on_accelerator, *rest: on_accelerator(*rest))
+    (before, actions), (after, _) = views_at("forfeiting", 0), views_at("forfeiting", 1)
+    keys = jax.ShapeDtypeStruct((NUM_LANES, 2), np.uint32)
+    beliefs = jax.eval_shape(jax.vmap(partial(belief_init, num_particles=8, **CAPACITY)), before, keys)
 
-    def update(scale: jax.Array, *arguments: Any) -> tuple[Belief, Info]:
+    def most_together(update: Any, *leading: int, scales: int | None = None) -> int:
+        asked.clear()
+        # An update that was traced would not be traced again.
+        jax.clear_caches()
+        arguments = jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct((*leading, *x.shape[1:]), x.dtype), (beliefs, before, actions, after, keys)
+        )
+        scale = () if scales is None else (jax.ShapeDtypeStruct((4,)[:scales], np.float32),)
+        updated, info = jax.eval_shape(update, *scale, *arguments)
+        assert updated.log_weights.shape == (*leading, 8) and info.log_evidence.shape == leading
+        return max(games for games, _ in asked)
+
+    def update_by(scale: jax.Array, *arguments: Any) -> tuple[Belief, Info]:
         return belief_update(*arguments, opponent=lambda seen, legal: scale * legal.astype(jnp.float32))
 
-    scales = jnp.ones(4) if is_mapped else jnp.float32(1)
-    of_games = jax.vmap(update, (0 if is_mapped else None, 0, 0, 0, 0, 0))
-    updated, info = jax.eval_shape(of_games, scales, beliefs, before, jnp.zeros(4, jnp.int32), after, keys)
-    assert updated.log_weights.shape == (4, 8)
-    assert info.log_evidence.shape == (4,)
-    assert ((4, 8) in asked) == (not is_mapped)
+    assert most_together(belief_update) == 1
+    assert most_together(jax.vmap(jax.vmap(belief_update)), 2, 3) == 6
+    assert most_together(jax.vmap(update_by, (None, 0, 0, 0, 0, 0)), 4, scales=0) == 4
+    assert most_together(jax.vmap(update_by), 4, scales=1) == 1
 
 
 @pytest.mark.slow
 def test_batches_of_batches_are_one_larger_batch() -> None:
-    """Three beliefs of each of two positions, as a batch of batches, and as six games."""
-    steps, t = steps_of(FORFEITING), 1
-    # An opponent's play and another player's draw, or the like.
-    chosen = np.flatnonzero(np.asarray(steps.actions[t]) >= 0)[[0, -1]]
-    before, after = (jax.tree.map(lambda x: x[chosen], steps.at(t)) for t in (t, t + 1))
+    """Three beliefs of each of two positions, as a batch of batches, as six games, and alone."""
+    (before, actions), (after, _) = views_at("forfeiting", 1), views_at("forfeiting", 2)
+    chosen = np.flatnonzero(actions >= 0)[[0, -1]]
+    before, actions, after = jax.tree.map(lambda x: x[chosen], (before, actions, after))
     keys = jax.random.split(jax.random.key(0), (2, 3))
     start = partial(belief_init, num_particles=8, **CAPACITY)
     beliefs = jax.jit(jax.vmap(jax.vmap(start, (None, 0))))(before, keys)
-    actions = steps.actions[t][chosen]
     nested = jax.jit(jax.vmap(jax.vmap(belief_update, (0, None, None, None, 0))))(beliefs, before, actions, after, keys)
 
     def flat(tree: Any) -> Any:
         return jax.tree.map(lambda x: x.reshape(6, *x.shape[2:]), tree)
 
-    each = jax.tree.map(lambda x: jnp.repeat(x, 3, 0), (before, actions, after))
+    each = jax.tree.map(lambda x: np.repeat(x, 3, 0), (before, actions, after))
     expected = jax.jit(jax.vmap(belief_update))(flat(beliefs), *each, flat(keys))
     assert len(np.unique(expected[0].trajectories.labels, axis=0)) == 6
     assert_trees_equal(flat(nested), expected)
+    alone = jax.jit(belief_update)(*jax.tree.map(lambda x: x[5], (flat(beliefs), *each, flat(keys))))
+    assert_same(*jax.device_get((alone, jax.tree.map(lambda x: x[5], expected))), "alone")
 
 
-@pytest.mark.parametrize("room", [9, 14, 100])
-def test_a_chunk_has_no_more_blocks_than_there_is_room_for(room: int) -> None:
-    rng = np.random.default_rng(room)
+# The work on batches.
+
+
+def test_a_chunk_has_no_more_blocks_than_there_is_room_for() -> None:
+    rng = np.random.default_rng(0)
     rounds, sizes = rng.integers(0, 4, 12).astype(np.int32), rng.integers(0, 10, 12).astype(np.int32)
 
-    @jax.jit
-    def work_through(rounds: jax.Array, sizes: jax.Array) -> Any:
+    @partial(jax.jit, static_argnames="room")
+    def work_through(rounds: jax.Array, sizes: jax.Array, *, room: int) -> Any:
         def work(index: jax.Array, at: jax.Array, state: Any) -> Any:
             done, turns, most = state
             taken = jnp.where(at < 12, take_rows(sizes, at), 0).sum()
             return put_rows(done, at, jnp.where(take_rows(done, at) == index, index + 1, -1)), turns + 1, jnp.maximum(most, taken)
 
-        return Agenda({"work": rounds}, 12).do(
-            "work", 5, work, (jnp.zeros(12, jnp.int32), jnp.int32(0), jnp.int32(0)), sizes, room
-        )
+        nothing = (jnp.zeros(12, jnp.int32), jnp.int32(0), jnp.int32(0))
+        return Agenda({"work": rounds}, 12).do("work", 5, work, nothing, sizes, room)
 
-    done, turns, most = work_through(rounds, sizes)
-    np.testing.assert_array_equal(done, rounds)
-    assert int(turns) == num_turns(rounds, 5, sizes, room)
-    assert 0 < int(most) <= room
+    for room in (9, 14, 100):
+        done, turns, most = work_through(rounds, sizes, room=room)
+        np.testing.assert_array_equal(done, rounds)
+        assert int(turns) == num_turns(rounds, 5, sizes, room) and 0 < int(most) <= room
 
 
 def test_changes_are_put_into_columns_of_one_table_and_of_many() -> None:
@@ -348,6 +275,5 @@ def test_changes_are_put_into_columns_of_one_table_and_of_many() -> None:
     for element, change, column in np.ndindex(index.shape):
         if index[element, change, column] < 4:
             expected[element, index[element, change, column], column] = new[element, change, column]
-    np.testing.assert_array_equal(jax.vmap(put_in_columns)(*map(jnp.asarray, (tables, index, new))), expected)
-    for arguments, result in zip(zip(tables, index, new, strict=True), expected, strict=True):
-        np.testing.assert_array_equal(put_in_columns(*map(jnp.asarray, arguments)), result)
+    np.testing.assert_array_equal(jax.jit(jax.vmap(put_in_columns))(tables, index, new), expected)
+    np.testing.assert_array_equal(jax.jit(put_in_columns)(tables[0], index[0], new[0]), expected[0])

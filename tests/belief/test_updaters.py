@@ -1,9 +1,9 @@
-"""Updaters of all kinds along the same games: hands that agree with the marginals, types, next games, and agents made of them."""
+"""Updaters of all kinds along the same games, on the device and on the host: figures, hands, types, next games, and searches."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import jax
@@ -11,12 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.belief.oracle import FORFEITING, play_games
+from tests.belief.games import games_of
+from tests.belief.oracle import FORFEITING
+from tests.helpers import refusals
 from unojax import bits, cards, make_state
-from unojax.belief import summary
+from unojax.belief import closed_form, summary
+from unojax.belief.exact import exact_init, exact_update
 from unojax.belief.hands import Hands
 from unojax.belief.opponents import parse_opponent
-from unojax.belief.tracking import begin, track
+from unojax.belief.tracking import begin, run_filter, track
 from unojax.belief.updaters import (
     BootstrapFilter,
     ClosedFormFilter,
@@ -34,127 +37,191 @@ from unojax.search.agents import monte_carlo
 NUM_UPDATES, NUM_HANDS = 9, 4096
 KEY = jax.random.key(4)
 DRAWN = [ClosedFormFilter(num_hands=NUM_HANDS), ColorBoundsFilter(NUM_HANDS), UniformFilter(NUM_HANDS)]
+ALL = [BootstrapFilter(64), *DRAWN, ExactFilter()]
 
 
-@cache
-def lane() -> int:
-    """A game in which somebody can't play, so that the bounds say something."""
-    record = play_games(seed=3, num_games=300, num_steps=25, rules=FORFEITING)
-    lives = (record.happened[: NUM_UPDATES + 1] >= 0).all(0)
-    states = jax.tree.map(lambda x: x[:NUM_UPDATES], record.states)
-    draws = (record.happened[:NUM_UPDATES] == cards.DRAW) & (states.penalty == 0) & (states.current_player == 1)
-    return int(np.argmax(np.where(lives, draws.sum(0), -1)))
+@pytest.fixture(scope="module")
+def steps() -> list[tuple[Observation, int, Observation]]:
+    """Return the first transitions of a game in which the opponent can't play, so that the bounds are evidence."""
+    games = games_of(FORFEITING)
+    states = games.states
+    draws = (games.actions == cards.DRAW) & (states.penalty[:, :-1] == 0) & (states.current_player[:, :-1] == 1)
+    lasts = (games.actions >= 0).sum(1) > NUM_UPDATES
+    return games.steps(0, int(np.argmax(np.where(lasts, draws[:, :NUM_UPDATES].sum(1), -1))))[:NUM_UPDATES]
 
 
-def views(player: int = 0) -> list[Observation]:
-    record = play_games(seed=3, num_games=300, num_steps=25, rules=FORFEITING)
-    return [record.view(player, t, lane()) for t in range(NUM_UPDATES + 1)]
+@pytest.fixture(scope="module")
+def views(steps: list[tuple[Observation, int, Observation]]) -> list[Observation]:
+    return [steps[0][0], *(after for _, _, after in steps)]
 
 
-@pytest.mark.parametrize("updater", DRAWN, ids=lambda updater: updater.name)
-def test_drawn_hands_are_those_of_the_marginals(updater: Updater):
-    """Shares of 4096 hands, five standard errors and less than 0.04 from their probabilities, at each position."""
-    look = jax.jit(lambda key, belief, seen: (updater.hands(key, belief, seen), updater.count_probs(belief, seen)))
-    for number, (seen, (belief, _)) in enumerate(zip(views(), track(updater, KEY, views()), strict=True)):
+@pytest.mark.parametrize("updater", ALL, ids=lambda updater: updater.name)
+def test_an_updater_follows_a_game(updater: Updater, views: list[Observation]) -> None:
+    """Probabilities of how many copies the opponent holds add up to its hand; hands drawn from them have their shares.
+
+    Shares of 4096 hands are within five standard errors, less than 0.04. A transition that is left out is refused.
+    """
+
+    def look(key: jax.Array, belief: Any, seen: Observation) -> tuple[Hands, Any]:
+        return updater.hands(key, belief, seen), updater.count_probs(belief, seen)
+
+    look = look if updater.on_host else jax.jit(look)
+    for number, (seen, (belief, info)) in enumerate(zip(views, track(updater, KEY, views), strict=True)):
         hands, probs = jax.device_get(look(jax.random.key(number), belief, seen))
-        held = np.asarray(bits.type_counts(hands.packed))
-        assert (held.sum(-1) == seen.opponent_count).all() and (held <= np.asarray(seen.unseen)).all()
-        np.testing.assert_array_equal(jnp.stack(bits.canonical(hands.packed)), np.stack(hands.packed))
-        np.testing.assert_allclose(hands.log_weights, -np.log(NUM_HANDS), rtol=1e-6)
         np.testing.assert_allclose(probs.sum(-1), 1, rtol=1e-4)
         np.testing.assert_allclose((probs @ np.arange(5)).sum(), int(seen.opponent_count), rtol=1e-3)
-        np.testing.assert_allclose(summary.count_probs(hands), probs, atol=0.04)
+        held = np.asarray(bits.type_counts(hands.packed))
+        assert (held.sum(-1) == seen.opponent_count).all() and (held <= np.asarray(seen.unseen)).all()
+        if updater in DRAWN:
+            np.testing.assert_array_equal(np.stack(bits.canonical(hands.packed)), np.stack(hands.packed))
+            np.testing.assert_allclose(hands.log_weights, -np.log(NUM_HANDS), rtol=1e-6)
+            np.testing.assert_allclose(by_count(hands), probs, atol=0.04)
+        assert (info is None) == (number == 0)
+        if info is not None:
+            assert 0 < float(info.ess) <= updater.num_particles * (1 + 1e-4) and not (info.depleted or info.inconsistent)
+    followed = track(updater, KEY, [views[0], views[1], views[3]])
+    next(followed), next(followed)
+    with pytest.raises(ValueError, match=r"not one transition apart|does not show the position"):
+        next(followed)
 
 
-def test_hands_within_bounds_are_as_likely_as_each_other():
+by_count = jax.jit(summary.count_probs)
+
+
+def test_the_exact_filter_is_that_of_its_functions(steps: list) -> None:
+    belief = exact_init(steps[0][0], prior="deal")
+    tracked = track(ExactFilter(), KEY, [steps[0][0], *(after for _, _, after in steps)])
+    next(tracked)
+    for (before, action, after), (followed, info) in zip(steps, tracked, strict=True):
+        belief, log_evidence = exact_update(belief, before, action, after)
+        assert float(info.log_evidence) == pytest.approx(log_evidence, abs=1e-6)
+        np.testing.assert_array_equal(followed.probs, belief.probs)
+
+
+@pytest.mark.parametrize("updater", [ClosedFormFilter(), ClosedFormFilter(exclude_drawn=True)], ids=lambda updater: updater.name)
+def test_the_device_follows_like_the_host(updater: Updater, views: list[Observation]) -> None:
+    """Positions beyond the last update are not noted. The belief stays as it was if observations contradict each other.
+
+    Contract: vmap- and jit-able updates, `before` and `after` one transition apart.
+    """
+    stacked, num_updates = jax.tree.map(lambda *xs: np.stack(xs), *views), NUM_UPDATES - 2
+
+    def note(out: jax.Array, t: jax.Array, seen: Observation, belief: Any, info: Any) -> jax.Array:
+        assert info.ess.shape == ()
+        return out.at[t].set(updater.count_probs(belief, seen))
+
+    @jax.jit
+    def on_device(key: jax.Array, views: Observation, number: jax.Array) -> jax.Array:
+        return run_filter(updater, key, views, number, note, jnp.zeros((NUM_UPDATES + 1, 54, 5)))
+
+    rows = np.asarray(on_device(KEY, stacked, np.int32(num_updates)))
+    for t, (belief, _) in enumerate(track(updater, KEY, views[: num_updates + 1])):
+        np.testing.assert_allclose(rows[t], belief.count_probs, atol=1e-6)
+    assert not rows[num_updates + 1 :].any()
+
+    update, belief = jax.jit(updater.update), jax.jit(updater.init)(KEY, views[0])
+    for action, after, is_wrong in ((60, views[2], True), (-1, views[1], True), (-1, views[0], False), (7, views[0], False)):
+        updated, info = update(KEY, belief, views[0], np.int32(action), after)
+        assert bool(info.inconsistent) == is_wrong
+        jax.tree.map(np.testing.assert_array_equal, updated, belief)
+
+
+def test_hands_within_bounds_are_as_likely_as_each_other() -> None:
     """Against hands of unseen cards of which those beyond the bounds are left out; full deck, no bound for green."""
-    seen = observe(make_state("R1 R2 B7 W", "B1 Y4 G3 G5 Y9", "R7", pile="R5 Y5"), 0)
+    seen = jax.device_get(observe(make_state("R1 R2 B7 W", "B1 Y4 G3 G5 Y9", "R7", pile="R5 Y5"), 0))
     limits = np.array([1, 3, 2, 31, 0])
-    bounds = jnp.uint32(sum(limit << 5 * kind for kind, limit in enumerate(limits.tolist())))
+    bounds = np.uint32(sum(limit << 5 * kind for kind, limit in enumerate(limits.tolist())))
     kinds = np.where(cards.COLOR_OF_TYPE < 0, 4, cards.COLOR_OF_TYPE)
 
     def possible(hands: Hands) -> np.ndarray:
         held = np.asarray(bits.type_counts(hands.packed))
         return held[(held @ (kinds[:, None] == np.arange(5)).astype(int) <= limits).all(-1)]
 
-    expected = possible(UniformFilter(2**16).hands(KEY, (), seen))
-    updater = ColorBoundsFilter(2**14)
-    drawn = possible(updater.hands(KEY, bounds, seen))
+    bounded, uniform = ColorBoundsFilter(2**14), UniformFilter(2**16)
+    expected, drawn = possible(jax.jit(uniform.hands)(KEY, (), seen)), possible(jax.jit(bounded.hands)(KEY, bounds, seen))
     assert len(drawn) == 2**14 and 0.05 < len(expected) / 2**16 < 0.5
-    probs = np.asarray(updater.count_probs(bounds, seen))
+    count_probs = jax.jit(bounded.count_probs)
+    probs, unseen = np.asarray(count_probs(bounds, seen)), closed_form.uniform(seen).count_probs
     for held in (expected, drawn):
-        shares = (held[..., None] == np.arange(5)).mean(0)
-        np.testing.assert_allclose(shares, probs, atol=0.02)
-    assert np.abs(probs - np.asarray(UniformFilter().count_probs((), seen))).max() > 0.05
+        np.testing.assert_allclose((held[..., None] == np.arange(5)).mean(0), probs, atol=0.02)
+    assert np.abs(probs - np.asarray(unseen)).max() > 0.05
     # Bounds that no hand of the position keeps say nothing.
-    np.testing.assert_allclose(updater.count_probs(jnp.uint32(0), seen), UniformFilter().count_probs((), seen), atol=1e-5)
+    np.testing.assert_allclose(count_probs(np.uint32(0), seen), unseen, atol=1e-5)
 
 
-def test_exact_hands_are_all_that_are_possible():
+def test_particles_leave_every_possible_hand_a_chance(views: list[Observation]) -> None:
+    """One more particle is spread like the uniform belief."""
+    updater = BootstrapFilter(4)
+    belief = jax.jit(updater.init)(KEY, views[0])
+    found, uniform = jax.jit(updater.count_probs)(belief, views[0]), np.asarray(closed_form.uniform(views[0]).count_probs)
+    np.testing.assert_allclose(found, (4 * np.asarray(by_count(belief)) + uniform) / 5, atol=1e-6)
+    assert (np.asarray(found)[uniform > 0] > 0).all()
+
+
+def test_exact_hands_are_all_that_are_possible(views: list[Observation]) -> None:
     updater = ExactFilter(parse_opponent("uniform|linear"))
-    for seen, (belief, _) in zip(views(), track(updater, KEY, views()), strict=True):
-        hands = updater.hands(KEY, belief, seen)
+    for seen, (belief, _) in zip(views, track(updater, KEY, views), strict=True):
+        hands = jax.device_get(updater.hands(KEY, belief, seen))
         room = hands.log_weights.shape[0]
         assert room & (room - 1) == 0 and hands.log_joint is not None
-        np.testing.assert_allclose(summary.count_probs(hands), belief.count_probs, atol=1e-5)
-        np.testing.assert_allclose(jnp.exp(hands.log_joint).sum(0), jnp.exp(hands.log_weights), atol=1e-6)
-        np.testing.assert_allclose(jnp.exp(hands.log_joint).sum(1), np.exp(belief.log_type_probs), atol=1e-5)
+        joint, held = np.exp(hands.log_joint), cards.count_types(bits.unpack(hands.packed))
+        shares = np.stack([np.exp(hands.log_weights) @ (held == j) for j in range(5)], -1)
+        np.testing.assert_allclose(shares, belief.count_probs, atol=1e-5)
+        np.testing.assert_allclose(joint.sum(0), np.exp(hands.log_weights), atol=1e-6)
+        np.testing.assert_allclose(joint.sum(1), np.exp(belief.log_type_probs), atol=1e-5)
         uniform, linear = np.exp(belief.log_type_probs)
         assert updater.types(belief) == pytest.approx({"uniform": uniform, "linear": linear})
 
 
-def test_the_oracle_knows():
-    record = play_games(seed=3, num_games=300, num_steps=25, rules=FORFEITING)
-    state = jax.tree.map(lambda x: x[0, lane()], record.states)
-    updater, seen = Oracle(), observe(state, 0)
-    belief = updater.see(state, jnp.int32(0))
-    truth = cards.counts(state.hands[1])
-    np.testing.assert_array_equal(jnp.argmax(updater.count_probs(belief, seen), -1), truth)
-    np.testing.assert_array_equal(bits.type_counts(updater.hands(KEY, belief, seen).packed)[0], truth)
+def test_the_oracle_sees_the_hand() -> None:
+    games = games_of(FORFEITING)
+    state, updater = jax.tree.map(lambda x: x[0, 0], games.states), Oracle()
+    belief, truth = updater.see(state, 0), cards.count_types(games.states.hands[0, 0, 1])
+    np.testing.assert_array_equal(jnp.argmax(updater.count_probs(belief, games.view(0, 0, 0)), -1), truth)
+    np.testing.assert_array_equal(bits.type_counts(updater.hands(KEY, belief, games.view(0, 0, 0)).packed)[0], truth)
 
 
-def test_what_is_carried_over_to_the_next_game():
-    """The posterior of the types where there are any; nothing else."""
-    start = views()[0]
-    family = parse_opponent("uniform|linear")
+def test_the_posterior_of_the_types_carries_over_to_the_next_game(views: list[Observation]) -> None:
+    """Nothing else does."""
+    start, family = views[0], parse_opponent("uniform|linear")
     for updater in (ParticleFilter(16, family), ExactFilter(family)):
-        known = begin(updater, KEY, start, jnp.log(jnp.array([0.25, 0.75])))
+        known = begin(updater, KEY, start, np.log(np.array([0.25, 0.75], np.float32)))
         carried = updater.next_game(KEY, known, start)
         assert updater.types(carried) == pytest.approx({"linear": 0.75, "uniform": 0.25}, abs=1e-5)
     for updater in (ParticleFilter(16), BootstrapFilter(16), *DRAWN):
-        assert updater.types(updater.init(KEY, start)) == {}
-        first, again = updater.init(KEY, start), updater.next_game(KEY, updater.init(jax.random.key(9), start), start)
-        for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(again), strict=True):
-            np.testing.assert_array_equal(a, b)
+        first, other = begin(updater, KEY, start), begin(updater, jax.random.key(9), start)
+        assert updater.types(first) == {}
+        jax.tree.map(np.testing.assert_array_equal, first, updater.next_game(KEY, other, start))
 
 
-@pytest.mark.parametrize("belief", ["bootstrap", "closed", "ages", "unseen", "truth"])
-def test_a_search_takes_any_of_them(belief: Any):
+@pytest.mark.parametrize(
+    "belief", ["ages", *(pytest.param(name, marks=pytest.mark.slow) for name in ("bootstrap", "closed", "unseen", "truth"))]
+)
+def test_a_search_takes_any_of_them(belief: Any, views: list[Observation]) -> None:
     agent = monte_carlo(belief=belief, model="uniform", particles=16, rollouts=8, rules=FORFEITING)
     assert f"belief={belief}" in agent.name
-    before, after = views()[:2]
+    before, after = next((b, a) for b, a in itertools.pairwise(views) if a.is_my_turn)
 
     @jax.jit
     def play(before: Observation, after: Observation) -> jax.Array:
         memory = agent.update(KEY, agent.init(KEY, before), before, after.last_action, after)
         return agent.act(KEY, memory, after, after.legal_mask)
 
-    assert 0 <= int(play(before, after)) < cards.NUM_ACTIONS
+    assert after.legal_mask[int(play(before, after))]
 
 
-def test_a_search_by_the_exact_belief_is_of_the_host():
+def test_a_search_by_the_exact_belief_is_of_the_host(views: list[Observation]) -> None:
     agent = replace(monte_carlo(model="uniform", rollouts=8, rules=FORFEITING), updater=ExactFilter())
-    mine = next(seen for seen in views() if seen.is_my_turn and seen.legal_mask.sum() > 1)
+    mine = next(seen for seen in views if seen.is_my_turn and seen.legal_mask.sum() > 1)
     memory = agent.init(KEY, mine)
     assert bool(mine.legal_mask[int(agent.act(KEY, memory, mine, mine.legal_mask))])
-    with pytest.raises(ValueError, match="the exact filter runs on the host"):
-        jax.jit(agent.init)(KEY, mine)
-
-
-def test_bad_input():
-    with pytest.raises(ValueError, match="takes one opponent model, got a family"):
-        parse_updater("bootstrap", particles=8, model="uniform|linear")
-    with pytest.raises(ValueError, match="num_particles must be an integer of at least 1, got 0"):
-        ParticleFilter(0)
-    with pytest.raises(ValueError, match="num_particles must be an integer of at least 1, got 0"):
-        BootstrapFilter(0)
+    refusals(
+        {
+            "exact filter": lambda: jax.jit(agent.init)(KEY, mine),
+            "family": lambda: parse_updater("bootstrap", particles=8, model="uniform|linear"),
+            "belief": lambda: parse_updater("flat", particles=8),
+            "particles": lambda: parse_updater("closed", particles=0),
+            "num_particles": lambda: ParticleFilter(0),
+            "num_particles (bootstrap)": lambda: BootstrapFilter(0),
+        }
+    )
