@@ -11,10 +11,14 @@ import numpy as np
 import pytest
 
 from tests.helpers import assert_trees_equal
-from unojax import Rules, cards, parse_cards
+from unojax import cards, parse_cards
+from unojax.analysis.reviewing import review
+from unojax.analysis.turns import track_turns
 from unojax.belief.tracking import given_hand, track
+from unojax.games.advising import improve
 from unojax.games.at_table import Table
 from unojax.games.seen import ImpossibleActionError, SeenGame, play_seen
+from unojax.search import MIN_REPLICATES
 from unojax.terminal.table import event as event_words
 from unojax.terminal.table_conversation import words_of
 
@@ -179,9 +183,20 @@ def test_a_count_after_the_hand_keeps_the_types(challenged: Table) -> None:
     assert len(np.unique(np.asarray(counted.belief.particles), axis=0)) > 1
 
 
-def test_games_of_one_view_keep_the_hand() -> None:
-    """Functions that follow the events alone start as before: at the last count."""
-    game = table(f"{BEFORE} challenge({GUILTY}) draw").game
-    assert isinstance(game, SeenGame) and game.num_settled == 3 and len(game.tracked) == 5
-    assert game.since_count().events == game.events
-    assert Rules.official() == game.end.rules
+def test_advice_reviews_and_beliefs_of_a_record_use_the_hand(challenged: Table) -> None:
+    """All know the hand from the challenge on, and not before; their turns are all of the record's."""
+    game, held = challenged.after("draw").game, cards.count_types(parse_cards(GUILTY))
+    assert isinstance(game, SeenGame) and game.num_settled == 3 and list(game.hands) == [3]
+    advised = list(improve(game, challenged.search, replicates=MIN_REPLICATES))[-1]
+    reviewed = list(review(game, 0, challenged.search, replicates=MIN_REPLICATES))
+    turns = list(track_turns(game, 0, jax.random.key(0), challenged.search.updater))
+    assert len(reviewed) == len(turns) == 5 and not any(turn.begun_anew for turn in turns)
+    for row in (reviewed[3], turns[3]):
+        np.testing.assert_allclose(row.belief.expected_counts, held, atol=1e-5)
+    for belief in (advised.belief, reviewed[4].belief, turns[4].belief):
+        assert (np.asarray(belief.expected_counts) >= held - 1e-5).all()
+        assert float(np.sum(belief.expected_counts)) == pytest.approx(10, abs=1e-3)
+    for row in (reviewed[2], turns[2]):
+        assert (np.asarray(row.belief.expected_counts)[held > 0] < held[held > 0]).all()
+    assert turns[3].log_evidence is not None and turns[3].log_evidence < turns[1].log_evidence - 5
+    assert reviewed[3].choice is not None

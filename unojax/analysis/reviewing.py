@@ -12,7 +12,7 @@ from unojax.analysis.turns import TrackedTurn, TurnRow, row_of, seen_by
 from unojax.belief.summary import by_card
 from unojax.game import State
 from unojax.games.advising import PlayRow
-from unojax.games.advisor import Advisor
+from unojax.games.advisor import Advisor, Advisors, Views
 from unojax.games.choices import choices
 from unojax.games.replay import Replay
 from unojax.games.seen import SeenGame, share_of_win
@@ -172,16 +172,17 @@ def review(
     check_replicates(replicates)
     key = jax.random.key(seed, impl="threefry2x32")
     seen = seen_by(game, player)
-    advisor = Advisor(agent.judging_wins(), key, num_beliefs=replicates, steps_before=seen.steps_before)
-    views = seen.observations
+    advisors, views = Advisors(agent.judging_wins(), key, num_beliefs=replicates), seen.observations
+    advisor, so_far = advisors.at(seen.back(len(seen.events)))
     for index in range(len(views)):
         on_status(f"turn {index} of {len(seen.events)}")
-        so_far = views[: index + 1]
+        advisor_before, before = advisor, so_far
+        advisor, so_far = advisors.at(seen.back(len(seen.events) - index))
         advisor.check_explained(so_far)
         row = row_of(game, seen, index, advisor.look(so_far), number=index)
         choice = None
         if index and (action := seen.seen[index - 1]).is_mine:
-            choice = _choice(advisor, action.action, list(views[:index]), replicates)
+            choice = _choice(advisor_before, action.action, before, replicates)
         win = _result(row["state"], views[index])
         if win is None:
             estimate = advisor.win_estimate(so_far, num_games=max(_GAMES // replicates, 2))
@@ -196,7 +197,7 @@ def _result(state: State | None, view: Observation) -> tuple[float, float] | Non
     return (share_of_win(view) if view.terminated else 0.5), 0.0
 
 
-def _choice(advisor: Advisor, action: int, views: list[Observation], replicates: int) -> Choice | None:
+def _choice(advisor: Advisor, action: int, views: Views, replicates: int) -> Choice | None:
     legal = choices(views[-1])
     if legal.sum() < 2:
         return None

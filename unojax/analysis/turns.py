@@ -299,7 +299,7 @@ def track_turns(game: Replay | SeenGame, player: int, key: Array, updater: Updat
     views = seen.observations
     if isinstance(updater, ParticleFilter) and seen.steps_before > 0:
         updater = replace(updater, prior="uniform")
-    for index, (view, (belief, info)) in enumerate(zip(views, track(updater, key, views), strict=True)):
+    for index, (view, (belief, info)) in enumerate(zip(views, track(updater, key, views, seen.hands), strict=True)):
         looked = look(updater, jax.random.fold_in(jax.random.fold_in(key, _LOOK), index), belief, view)
         row = row_of(game, seen, index, looked, number=seen.steps_before + index)
         reason = ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +23,8 @@ from unojax.device.programs import Program
 from unojax.observation import Observation
 
 _Tree = TypeVar("_Tree")
+_SHOWN: Final = 1
+"""Random stream of a shown hand."""
 
 Note = Callable[[_Tree, Array, Observation, Any, Info], _Tree]
 """`note(out, t, seen, belief, info)` records figures of the belief at position t in `out`."""
@@ -56,13 +59,22 @@ def run_filter(updater: Updater, key: Array, views: Observation, num_updates: Ar
     return control.fori_loop(0, num_updates, one_update, (start, out))[1]
 
 
-def track(updater: Updater, key: Array, observations: Iterable[Observation]) -> Iterator[tuple[Any, Info | None]]:
+def track(
+    updater: Updater,
+    key: Array,
+    observations: Iterable[Observation],
+    hands: Mapping[int, np.ndarray] = MappingProxyType({}),
+) -> Iterator[tuple[Any, Info | None]]:
     """Track a game on the host: yield the belief at each position, with the diagnostics of its update.
 
-    Observations, one before the first transition and one after each, are consumed lazily. Consumes `key`.
+    Args:
+        updater: Updater of the belief.
+        key: PRNG key; consumed.
+        observations: One before the first transition and one after each, consumed lazily.
+        hands: bool[108] hands that the opponent showed, by the numbers of their positions, the first one being 0.
 
     Raises:
-        ValueError: If two consecutive observations are not one transition apart.
+        ValueError: If two consecutive observations are not one transition apart, or a hand is impossible.
     """
     belief, before = None, None
     for place, seen in enumerate(observations):
@@ -71,8 +83,22 @@ def track(updater: Updater, key: Array, observations: Iterable[Observation]) -> 
             belief, info = begin(updater, here, seen), None
         else:
             belief, info = advance(updater, here, belief, before, seen, place=place)
+        if place in hands:
+            belief, told = given_hand(updater, jax.random.fold_in(here, _SHOWN), belief, seen, hands[place])
+            info = told if info is None else _together(info, told)
         before = seen
         yield belief, info
+
+
+def _together(update: Info, shown: Info) -> Info:
+    """Return the diagnostics of a transition after which the hand was shown."""
+    return shown._replace(
+        log_evidence=update.log_evidence + shown.log_evidence,
+        depleted=update.depleted | shown.depleted,
+        restarted=update.restarted | shown.depleted,
+        resampled=update.resampled,
+        acceptance=update.acceptance,
+    )
 
 
 def begin(updater: Updater, key: Array, observation: Observation, log_types: ArrayLike | None = None) -> Any:

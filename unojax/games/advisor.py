@@ -247,17 +247,18 @@ class Advisors:
     They are cached by the events before them, so games with common first events share them.
     """
 
-    def __init__(self, search: SearchAgent, key: Array):
-        self._search, self._key = search, key
+    def __init__(self, search: SearchAgent, key: Array, *, num_beliefs: int = 1):
+        self._search, self._key, self._num_beliefs = search, key, num_beliefs
         self._advisors: dict[tuple[Event, ...], Advisor] = {}
 
     def at(self, game: SeenGame) -> tuple[Advisor, tuple[Observation, ...]]:
         """Return the advisor at the end of a game, and the views that it tracks."""
         settled, views = game.events[: game.num_settled], game.observations[game.num_settled :]
         if settled not in self._advisors:
-            begun = self._begun_by(game.back(len(game.events) - len(settled))) if settled else {}
-            steps_before = game.num_steps - len(views) + 1
-            self._advisors[settled] = Advisor(self._search, self._key, steps_before=steps_before, **begun)
+            begun: dict[str, Any] = {"num_beliefs": self._num_beliefs, "steps_before": game.num_steps - len(views) + 1}
+            if settled:
+                begun |= self._begun_by(game.back(len(game.events) - len(settled)))
+            self._advisors[settled] = Advisor(self._search, self._key, **begun)
         return self._advisors[settled], views
 
     def _begun_by(self, game: SeenGame) -> dict[str, Any]:

@@ -114,8 +114,12 @@ class SeenGame:
     @cached_property
     def num_settled(self) -> int:
         """Return the number of events up to the last shown hand or count, with which a belief begins again."""
-        shown = (number for number, event in enumerate(self.events, 1) if event.shown)
-        return max(self.num_forgotten, *shown, 0)
+        return max(self.num_forgotten, *self.hands, 0)
+
+    @property
+    def hands(self) -> dict[int, np.ndarray]:
+        """Return the hands that the other player showed, bool[108], by the number of events before."""
+        return {number: text.parse_cards(event.shown) for number, event in enumerate(self.events, 1) if event.shown}
 
     @property
     def tracked(self) -> tuple[Observation, ...]:
