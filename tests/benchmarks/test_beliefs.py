@@ -136,6 +136,7 @@ def test_speed_runs():
     assert sum(shares) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_the_plain_filter_agrees_with_the_exact_one():
     """Over games of a small deck: expected copies of every type within the error of so many particles."""
     num_particles, errors, kinds = 40_000, [], set()

@@ -83,6 +83,7 @@ def test_a_failure_of_rlcard_names_the_way_out(tmp_path: Path):
         rlcard_peer.measure(Config(peer_python=str(script), games=1), tmp_path)
 
 
+@pytest.mark.slow
 def test_levels_and_forced_draws_of_rlcard(tmp_path: Path):
     pytest.importorskip("rlcard")
     measured = rlcard_peer.measure(Config(peer_python=sys.executable, games=3, repeats=2), tmp_path)

@@ -52,13 +52,13 @@ BAD_OPTIONS = {
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A benchmark `squares` of some sizes; the sizes that it was asked to measure."""
-    asked: list[int] = []
+    """Register a benchmark `squares` of some sizes and return the sizes that it has measured."""
+    sizes: list[int] = []
 
     def square(size: int) -> dict[str, int]:
         if size == 13:
             raise KeyboardInterrupt
-        asked.append(size)
+        sizes.append(size)
         return {"square": size * size}
 
     def squares(config: Config) -> Iterator[Task]:
@@ -68,7 +68,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(harness, "BENCHMARKS", {})
     harness.benchmark("squares", batch_sizes=(2, 3))(squares)
-    return asked
+    return sizes
 
 
 def test_rows_have_settings_environment_and_figures(measured: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -173,8 +173,8 @@ def test_the_command_lists_all_benchmarks(monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.setattr("sys.argv", ["benchmarks"])
     with pytest.raises(SystemExit, match="0"):
         __main__.main()
-    told = capsys.readouterr().out
-    assert all(f"  {name} " in told for name in harness.BENCHMARKS) and len(harness.BENCHMARKS) >= 12
+    out = capsys.readouterr().out
+    assert all(f"  {name} " in out for name in harness.BENCHMARKS) and len(harness.BENCHMARKS) >= 12
     monkeypatch.setattr("sys.argv", ["benchmarks", "nothing"])
     with pytest.raises(SystemExit, match="no benchmark is called 'nothing'"):
         __main__.main()

@@ -35,7 +35,7 @@ def test_shortfall_of_choices():
     values = np.array([[[0.5, 0.25, 9.0], [0.125, 0.25, 9.0]], [[-1.0, 0.0, -0.5], [-1.0, 0.0, -0.25]]])
     legal = np.array([[True, True, False], [True, True, True]])
     found = search.shortfall(values, legal, np.array([[0, 1], [1, 2], [1, 0]]))
-    # What the first run finds the second tells, 0.125, and the other way round, 0.25.
+    # The second run values the best play of the first, 0.125, and the first that of the second, 0.25.
     first = [((0.125 - 0.125) + (0.25 - 0.5)) / 2, ((0.125 - 0.25) + (0.25 - 0.25)) / 2]
     assert found.tolist() == [[first[0], 0.0], [first[1], 0.375], [first[1], 1.0]]
 
@@ -61,19 +61,19 @@ def test_shortfall_finds_the_weaker_player():
 
 
 def test_shortfall_is_measured_for_each_opponent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    asked = []
+    measured = []
 
     def fall_short(agents: Any, opponent: Any, judge: SearchAgent, *numbers: int) -> dict[str, Any]:
-        asked.append(([agent.name for agent in agents], opponent.name, judge.name, numbers))
+        measured.append(([agent.name for agent in agents], opponent.name, judge.name, numbers))
         return {"decisions_per_game": 7.0, "rows": []}
 
     monkeypatch.setattr(search, "fall_short", fall_short)
     options = ["--agents", "linear", "mc:model=OPPONENT", "--games", "6", "--seed", "3", "--json", str(tmp_path / "rows.json")]
     harness.main("search_shortfall", [*options, "--opponents", "guard"])
-    told = "mc:model=guard,opponent=guard,keep=0,particles=4096,rollouts=4096"
-    assert asked == [(["linear", "mc:model=guard"], "guard", parse_agent(told).name, (6, 3, 8))]
+    judge = "mc:model=guard,opponent=guard,keep=0,particles=4096,rollouts=4096"
+    assert measured == [(["linear", "mc:model=guard"], "guard", parse_agent(judge).name, (6, 3, 8))]
     harness.main("search_shortfall", [*options, "--opponents", "guard", "keep-wilds"])
-    assert [opponent for _, opponent, _, _ in asked] == ["guard", "keep-wilds"]
+    assert [opponent for _, opponent, _, _ in measured] == ["guard", "keep-wilds"]
 
 
 @pytest.mark.slow  # compiles a dozen programs to run for a second

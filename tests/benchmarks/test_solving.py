@@ -8,6 +8,7 @@ from benchmarks import harness, solving
 from unojax import solve
 
 
+@pytest.mark.slow
 def test_steps_lead_to_the_best_response():
     rows = harness.main("improvement_steps", "--decks tiny --opponents uniform guard --steps 2 --cached".split())
     tree = solve.enumerate_game(solve.DECKS["tiny"])

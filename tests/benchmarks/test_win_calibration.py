@@ -22,7 +22,7 @@ def made_up(config: Config, rules: Rules, adviser: str) -> Said:
     return Said(counted, predicted, np.repeat(won[:, None], 5, axis=1))
 
 
-def test_what_is_said_is_compared_with_results(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forecasts_are_compared_with_results(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(win_calibration, "play", made_up)
     rows = harness.main("win_calibration", ["--decks", "house", "official", "--games", "20000"])
     assert [row.settings["rules"] for row in rows] == ["house", "official"]

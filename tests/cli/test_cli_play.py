@@ -51,7 +51,7 @@ def record(path) -> Record:
     return Record(path, ("person", "uniform"), 0)
 
 
-def test_games_are_told_to_their_end_and_replay(games):
+def test_games_are_described_to_their_end_and_replay(games):
     """Plays of both by name; the cards that the person drew by name, and of the others their number."""
     winners, draws = set(), {True: 0, False: 0}
     for session, text, path in games:
@@ -61,9 +61,9 @@ def test_games_are_told_to_their_end_and_replay(games):
         winners.add(winner == session.seat if winner >= 0 else None)
         result = "The game is drawn" if winner < 0 else "You win" if winner == session.seat else "uniform wins"
         assert session.is_over and f"{result} after {len(session.steps)} turn" in text
-        told = [row for row in rows if re.match(r"(You|uniform) (play|draw|can't draw)", row)]
-        assert len(told) == len(session.steps)
-        for words, step in zip(told, session.steps, strict=True):
+        said = [row for row in rows if re.match(r"(You|uniform) (play|draw|can't draw)", row)]
+        assert len(said) == len(session.steps)
+        for words, step in zip(said, session.steps, strict=True):
             mine = step.mover == session.seat
             assert words.startswith("You" if mine else "uniform")
             if not step.is_draw:

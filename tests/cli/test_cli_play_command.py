@@ -65,6 +65,7 @@ def test_an_unfinished_game_is_not_written_over(refused, play, stdin, tmp_path):
     begin = [*ARGS, *RULE_ARGS, "--save"]
     stdin("")
     play(*begin, str(path))
+    assert read_game(path).players == ("person", "uniform")
     kept = path.read_text()
     write_game(other, read_game(path))
     says = f"--save: the game in {str(path)!r} is unfinished: unojax play --resume '{path}' continues it"

@@ -143,7 +143,7 @@ def interrupted_after(num_calls: int, monkeypatch: pytest.MonkeyPatch, *, times:
 
 
 @pytest.mark.parametrize("keeps", [False, True])
-def test_ctrl_c_keeps_the_games_that_were_begun(run_json, monkeypatch, tmp_path, seatings, keeps: bool):
+def test_ctrl_c_keeps_the_games_that_were_begun(run_json, capsys, monkeypatch, tmp_path, seatings, keeps: bool):
     """As many of each seating. Two calls compile; of the others each ends some games of one seating."""
     path = tmp_path / "games.npz"
     interrupted_after(5, monkeypatch)
@@ -155,6 +155,10 @@ def test_ctrl_c_keeps_the_games_that_were_begun(run_json, monkeypatch, tmp_path,
         rows = np.load(path)
         for swapped in (0, 1):
             np.testing.assert_array_equal(np.sort(rows["game"][rows["swapped"] == swapped]), np.arange(n))
+    else:
+        interrupted_after(5, monkeypatch)
+        assert main(ARGS) == 130
+        assert f"{2 * n:,} of 2,001" in capsys.readouterr().out
 
 
 def test_ctrl_c_before_there_is_anything_or_twice(capsys, monkeypatch):

@@ -74,7 +74,7 @@ def spread(x: jax.Array, mix) -> tuple[jax.Array, ...]:
 
 
 @pytest.mark.optimized
-def test_what_many_results_depend_on_is_compiled_once():
+def test_a_value_that_many_results_share_is_compiled_once():
     x = np.arange(64, dtype=np.uint32)
     apart, inlined = (jax.jit(partial(spread, mix=mix)).lower(x).compile() for mix in (compiled_apart(mixed), mixed))
     for one, other in zip(apart(x), inlined(x), strict=True):

@@ -30,7 +30,7 @@ def states() -> State:
 
 
 class Position:
-    """What a player knows, in plain numbers."""
+    """The knowledge of a player, in plain numbers."""
 
     def __init__(self, state: State, index: int):
         player = int(state.current_player[index])
@@ -191,14 +191,19 @@ def test_weights_are_so_many_finite_numbers():
     )
 
 
+def wins(seat: int, policy: PackedPolicy, other: PackedPolicy) -> float:
+    """Return the share of 8,000 games that a policy wins from a seat; its standard error is 0.5 points."""
+    pair = (policy, other) if seat == 0 else (other, policy)
+    return (simulate(jax.random.key(3), 8_000, pair, batch_size=256).winner == seat).mean()
+
+
+def test_the_linear_policy_wins():
+    """61 % were seen."""
+    assert wins(0, LINEAR, POLICIES["scarcest-color"]) > 0.585
+
+
 @pytest.mark.slow
-def test_the_fitted_policies_win():
-    """From both seats: 61 % and 58 % were seen; the standard error is 0.5 points a seat."""
-
-    def wins(seat: int, policy: PackedPolicy, other: PackedPolicy) -> float:
-        pair = (policy, other) if seat == 0 else (other, policy)
-        return (simulate(jax.random.key(3), 8_000, pair, batch_size=256).winner == seat).mean()
-
-    for seat in (0, 1):
-        assert wins(seat, LINEAR, POLICIES["scarcest-color"]) > 0.585
+def test_the_fitted_policies_win_from_the_other_seats():
+    """61 % and 58 % were seen over both seats."""
+    assert wins(1, LINEAR, POLICIES["scarcest-color"]) > 0.585
     assert (wins(0, LOOKAHEAD, POLICIES["uniform"]) + wins(1, LOOKAHEAD, POLICIES["uniform"])) / 2 > 0.55
