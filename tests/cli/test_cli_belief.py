@@ -80,9 +80,10 @@ def test_the_record_can_be_read_back_and_saved(run_json, run_text, refused, tmp_
 
 
 def test_belief_agrees_with_the_exact_filter(data):
-    """Each probability within 0.2, six standard deviations (at most 0.5 / 16) of a mean over 256 hands.
+    """Contract: the particle filter agrees with the exact filter within Monte Carlo error.
 
-    A sound filter fails on fewer than one seed in 10^6.
+    Each probability within 0.2, six standard deviations (at most 0.5 / 16) of a mean over 256 hands. A sound
+    filter fails on fewer than one seed in 10^6.
     """
     seen, log_evidence = game_of(data).observations(0), 0.0
     for index, (turn, (exact, info)) in enumerate(zip(data["turns"], track(ExactFilter(), jax.random.key(0), seen), strict=True)):

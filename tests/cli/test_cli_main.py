@@ -110,6 +110,7 @@ def test_help_names_commands_options_and_choices(capsys):
 
 
 def test_bad_command_lines_are_refused(refused):
+    """Contract: at the host boundary (command line) bad input is an error naming what came, what is allowed and the fix."""
     whole = "must be a whole number"
     refused(
         {

@@ -148,7 +148,7 @@ class Forgetful:
 
 
 def test_a_memory_keeps_its_shape_and_type():
-    """In a session, on a tree, and in the next game."""
+    """Contract: an agent with memory adds `init` and `update`. In a session, on a tree, and in the next game."""
     session = Session(Forgetful(), seat=0, seed=0, rules=Rules())
     session.play(int(np.argmax(session.legal)))
     with pytest.raises(OpponentError, match=r"update must return a memory like the one it gets, .*\[3\].*returned .*\[2\]"):

@@ -172,7 +172,10 @@ def calls_and_narrowed(keys: jax.Array, state: State) -> dict[str, tuple[jax.Arr
 
 
 def test_calls_and_packed_choices_follow_the_action_probs():
-    """Within 6 standard errors: a sound policy fails with a probability below 1e-7."""
+    """Contract: a policy is `policy(key, observation, legal_mask) -> action`.
+
+    Within 6 standard errors: a sound policy fails with a probability below 1e-7.
+    """
     state = make_state("R1 R1 RS RR R+2 W W+4 B7 B9 G7", "Y1 Y2 Y3", "R7")
     for name, results in calls_and_narrowed(jax.random.split(jax.random.key(0), 2_000), state).items():
         chosen, probs, narrowed = map(np.asarray, results)
@@ -182,6 +185,7 @@ def test_calls_and_packed_choices_follow_the_action_probs():
 
 
 def test_batches_and_unknown_names_are_refused():
+    """Contract: a batch passed without `vmap` is a `ValueError`."""
     seen, key = make_observation("R1 R2", "R5", 3), jax.random.key(0)
     mask = np.ones(61, bool)
     for size in (1, 2):
