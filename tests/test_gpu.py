@@ -38,14 +38,9 @@ def on_both(compute: Callable[[], Any]) -> tuple[Any, Any]:
         return here, jax.device_get(compute())
 
 
-def test_simulations() -> None:
-    here, there = on_both(lambda: vars(simulate(jax.random.key(1), 4000, batch_size=512)))
-    for name, values in here.items():
-        np.testing.assert_array_equal(values, there[name], err_msg=name)
-
-
-def test_statistics() -> None:
-    here, there = on_both(lambda: vars(count_games(jax.random.key(1), 4000, batch_size=512)))
+@pytest.mark.parametrize("run", [simulate, count_games])
+def test_simulations(run: Callable[..., Any]) -> None:
+    here, there = on_both(lambda: vars(run(jax.random.key(1), 4000, batch_size=512)))
     for name, values in here.items():
         np.testing.assert_array_equal(values, there[name], err_msg=name)
 
