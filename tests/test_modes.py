@@ -24,6 +24,8 @@ from unojax.simulation import Games, simulate
 from unojax.text import make_state
 from unojax.view import view_of
 
+PROGRAMS = 100  # Whole games, with and without 64-bit mode.
+
 LIMITED = Rules(max_steps=40, start_card="any", first_player="random", step_penalty=0.5)
 
 

@@ -41,7 +41,7 @@ from unojax.simulation import (
 )
 from unojax.simulation.tally import Tally
 
-PROGRAMS = 190  # Each policy and kind of results is a set of programs of its own.
+PROGRAMS = 220  # Each policy and kind of results is a set of programs of its own.
 
 KEY = jax.random.key(11)
 NUM_GAMES = 8_000
