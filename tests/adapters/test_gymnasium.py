@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,6 +27,7 @@ from unojax.game import State
 from unojax.observation import Observation, observe
 from unojax.rules import Rules
 
+PROGRAMS: Final = 170  # each opponent, number of games and rule set has its own
 SHORT, FEW = Rules(hand_size=2, max_steps=12), 4
 """Rules and number of games of most tests, which share their programs."""
 NEXT_STEP, SAME_STEP = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP

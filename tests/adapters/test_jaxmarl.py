@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +18,8 @@ from tests.adapters.engine import RULES, play_beside, some_rules
 from tests.helpers import assert_trees_equal
 from unojax import game
 from unojax.adapters.jaxmarl import Uno
+
+PROGRAMS: Final = 100  # a game of each rule set
 
 
 def test_the_base_interface():

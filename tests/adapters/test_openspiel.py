@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from typing import Final
 
 import jax
 import numpy as np
@@ -24,6 +25,7 @@ from unojax.adapters import openspiel
 from unojax.rules import PRESETS, Rules
 from unojax.text import format_cards
 
+PROGRAMS: Final = 170  # a game of each rule set, and trees of small games
 FIELDS = ("hands", "deck", "pile", "top_rank", "color", "current_player", "penalty", "terminated", "winner", "step_count")
 FIELDS += ("last_action", "drawn", "contested")
 SMALL = Rules(deck=deck_of("R1 R2 Y1 Y2 RS W"), hand_size=2, max_steps=4)

@@ -10,6 +10,7 @@ import textwrap
 import threading
 import time
 from pathlib import Path
+from typing import Final
 
 import jax
 import numpy as np
@@ -25,6 +26,7 @@ from unojax.games.session import Session
 from unojax.rules import Rules
 from unojax.specs import settings_of
 
+PROGRAMS: Final = 60  # a match of each faulty program
 SHORT, OFFICIAL = Rules(hand_size=3), Rules.official(hand_size=3)
 
 

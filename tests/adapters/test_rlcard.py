@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import jax
 import numpy as np
@@ -20,6 +21,8 @@ from unojax import cards, paired_score, parse_agent, play_match
 from unojax.adapters import rlcard as bridge
 from unojax.rules import Rules
 from unojax.text import parse_action
+
+PROGRAMS: Final = 60  # a game of each rule set, and matches
 
 
 class Random:
