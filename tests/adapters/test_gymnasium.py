@@ -166,6 +166,37 @@ def test_a_fault_of_the_opponent_wins_the_game_in_either_seat():
     assert (seats > 2).all()
 
 
+class Remembers:
+    """Agent that keeps its last observation, and resigns if a transition or a decision does not continue it."""
+
+    name = "remembers"
+
+    def init(self, key: jax.Array, observation: Observation) -> tuple[Observation, jax.Array]:
+        return observation, jnp.bool_(True)
+
+    def update(self, key, memory, before: Observation, action: jax.Array, after: Observation):
+        last, is_complete = memory
+        return after, is_complete & are_equal(last, before) & (after.last_action == action)
+
+    def act(self, key: jax.Array, memory, observation: Observation, legal_mask: jax.Array) -> jax.Array:
+        last, is_complete = memory
+        return jnp.where(is_complete & are_equal(last, observation), legal_mask.argmax(), RESIGN)
+
+
+def are_equal(one: Observation, other: Observation) -> jax.Array:
+    return jnp.array([(a == b).all() for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)]).all()
+
+
+def test_an_opponent_with_memory_observes_every_transition_of_its_own_view():
+    envs, over = UnoVectorEnv(8, Remembers(), SHORT), 0
+    observation, _ = envs.reset(seed=0)
+    for _ in range(30):
+        observation, _, terminated, truncated, info = envs.step(observation["action_mask"].argmax(1))
+        assert not info["opponent_failed"].any()
+        over += (terminated | truncated).sum()
+    assert over > 20
+
+
 class OnTheHost:
     """Agent that plays the first legal action, resigns, or raises; counts its calls, and reports its faults."""
 

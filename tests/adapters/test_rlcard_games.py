@@ -112,7 +112,8 @@ def start_of(table: dict[str, Any]) -> State:
     top = cards.card_type(table["color"], table["rank"])
     hands = [" ".join(np.repeat(cards.TYPE_NAMES, hand)) for hand in table["hands"]]
     assert table["pile"][top] == sum(table["pile"]) == 1
-    return make_state(*hands, cards.TYPE_NAMES[top], player=table["player"], rules=Rules.rlcard())
+    color = cards.COLOR_NAMES[table["color"]] if top >= cards.WILD_TYPE else None
+    return make_state(*hands, cards.TYPE_NAMES[top], color=color, player=table["player"], rules=Rules.rlcard())
 
 
 @jax.jit

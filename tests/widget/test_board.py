@@ -279,6 +279,8 @@ def test_faces_clicks_and_a_picture_without_widgets():
 
 
 def test_refusals(monkeypatch):
+    # The advisor itself refuses the truth.
+    monkeypatch.undo()
     other = make_state("R0", "Y0", "R3", rules=replace(RULES, hand_size=2))
     bad = [("seat", 2), ("seat", True), ("seed", -1), ("seed", 1.5), ("theme", "blue"), ("pace", -0.1)]
     bad += [("adviser", "linear"), ("adviser", "tree")]
