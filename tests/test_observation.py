@@ -19,6 +19,8 @@ from unojax.observation import Observation, determinize, observe
 from unojax.rules import Rules
 from unojax.text import make_state, parse_cards
 
+PROGRAMS = 60  # Views of two rule sets, determinizations, and beliefs outside `jit`.
+
 look = jax.jit(observe)
 observe_both = jax.jit(jax.vmap(lambda state: tuple(observe(state, player) for player in (0, 1))))
 PLACES = corpus.moments("default")[::11]

@@ -22,6 +22,8 @@ from unojax.rules import Rules, as_rules
 from unojax.table import Picked, Table
 from unojax.view import view_at_node, view_of
 
+PROGRAMS = 60  # Games of four rule sets, as states and packed.
+
 RULES = Rules(deck=small_deck(colors=2, ranks=(0, 1, 2, 10, 11, 12), wilds=1), hand_size=3)
 IN_GAME = np.asarray(RULES.deck)[cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT
 NUM_GAMES = 100

@@ -20,6 +20,8 @@ from unojax.observation import Observation, observe
 from unojax.rules import Rules
 from unojax.view import view_of
 
+PROGRAMS = 60  # Games and views of seven rule sets.
+
 LINE = "B7,W/Y0,G4,W+4/R5,Y5/100 R+2 1 2 2 R+2 *"
 look = jax.jit(observe)
 
