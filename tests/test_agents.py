@@ -33,7 +33,7 @@ from unojax.specs import AGENTS, as_agent, choose_opponent, format_spec, parse_a
 from unojax.value import load_network
 from unojax.value.network import knows_turns
 
-PROGRAMS = 90  # Beliefs of several agents.
+PROGRAMS = 120  # Beliefs of several agents.
 
 look = jax.jit(observe)
 

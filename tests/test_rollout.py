@@ -27,7 +27,7 @@ from unojax.policies import RulePolicy
 from unojax.simulation.rows import Field
 from unojax.view import View
 
-PROGRAMS = 150  # Each policy, number of rows and set of fields is a program of its own.
+PROGRAMS = 190  # Each policy, number of rows and set of fields is a program of its own.
 
 KEY = jax.random.key(3)
 SMALL = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12)), hand_size=3)

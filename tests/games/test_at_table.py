@@ -16,7 +16,7 @@ from unojax.games.at_table import NAMES, Table
 from unojax.games.gamefile import read_game
 from unojax.games.seen import ImpossibleActionError, SeenGame, play_seen
 
-PROGRAMS = 90  # Particle filters and searches.
+PROGRAMS = 110  # Particle filters and searches.
 
 AGENT = {"agent": "mc:rollouts=16,particles=64,policy=uniform,model=uniform|scarcest-color", "seed": 3}
 HAND = "R1 R5 Y2 YS B7 G+2 W"

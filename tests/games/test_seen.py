@@ -20,7 +20,7 @@ from unojax.games.seen import SeenGame, play_seen, read_seen
 from unojax.policies import uniform
 from unojax.text import parse_observation
 
-PROGRAMS = 60  # Observations and events of each rule set.
+PROGRAMS = 110  # Observations and events of each rule set.
 
 SMALL = {"deck": parse_deck("colors=2,ranks=0-3+S++2,copies=1,wilds=2"), "hand_size": 3}
 RULES = Rules(**SMALL)

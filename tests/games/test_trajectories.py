@@ -19,7 +19,7 @@ from unojax.decks import parse_deck
 from unojax.games.trajectories import stream_trajectories
 from unojax.policies import LINEAR, LinearPolicy
 
-PROGRAMS = 80  # Each pair of policies, rule set and batch size is a program.
+PROGRAMS = 110  # Each pair of policies, rule set and batch size is a program.
 
 DECK = "colors=2,ranks=0-3+S++2,copies=1,wilds=1"
 RULES = Rules(deck=parse_deck(DECK), hand_size=3)
