@@ -20,6 +20,7 @@ from training.value.selfplay import SelfPlay
 from unojax.value import NetworkConfig, features, outlook_of_unseen, save_network
 from unojax.view import view_of
 
+PROGRAMS = 90  # states begin and are restored outside `jit`
 SMALL = ValueConfig(network=NetworkConfig(width=8))
 
 

@@ -14,14 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.value.positions import legal_all, observe_all, random_network, random_states, says
+from tests.value.positions import legal_all, observe_all, outlooks_of, random_network, random_states, says
 from training.value import learning
 from training.value.learning import Loss, Sums, lambda_returns, loss_and_gradient, targets_of
 from training.value.selfplay import Episodes
 from unojax import bits, cards, game
 from unojax.game import State
 from unojax.observation import Observation
-from unojax.value import Features, Network, after_plays, features, outlook_of_hand, outlook_of_unseen
+from unojax.value import Features, Network, after_plays, features, outlook_of_hand
 from unojax.view import view_of
 
 STEPS, GAMES = 4, 4
@@ -89,7 +89,7 @@ def games(states: State) -> Episodes:
     # At most the number that takes part in the loss.
     for row in search:
         row[np.flatnonzero(~np.isnan(row))[8:]] = np.nan
-    outlook = jax.tree.map(lambda leaf: np.asarray(leaf, np.float16), outlooks(both_sides(states)))
+    outlook = jax.tree.map(lambda leaf: np.asarray(leaf, np.float16), outlooks_of(both_sides(states)))
 
     def by_step(leaf):
         return np.asarray(leaf).reshape(STEPS, GAMES, *leaf.shape[1:])
@@ -112,11 +112,6 @@ def both_sides(states: State) -> Observation:
     """Observe as player 0 and player 1 of each position in turn, [2 N]."""
     twice = jax.tree.map(lambda leaf: np.repeat(leaf, 2, axis=0), states)
     return observe_all(twice, np.arange(2 * len(states.color)) % 2)
-
-
-@jax.jit
-def outlooks(seen: Observation):
-    return outlook_of_unseen(view_of(seen))
 
 
 class Row:

@@ -46,7 +46,7 @@ def rows_of(seed, actor: Network, critic: Network, number: int) -> Iterator[tupl
     for _ in range(number):
         before = slots
         slots, rows, _ = play(seed, slots, actor, critic, num_rows=1)
-        yield before, jax.tree.map(lambda x: np.asarray(x[0]), rows)
+        yield before, jax.tree.map(lambda x: np.asarray(x)[0], rows)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import pytest
 import scipy.stats
 
 from tests.helpers import ERROR_PROBABILITY, assert_distributed, long_but
-from tests.value.positions import RULES, legal_all, observe_all, random_network
+from tests.value.positions import RULES, legal_all, observe_all, outlooks_of, random_network
 from training.value import selfplay
 from training.value.selfplay import SELF, Episodes, SelfPlay, play_episodes
 from unojax import bits, cards, game, table
@@ -84,11 +84,6 @@ def states_of(tables: table.Table) -> State:
 
 
 @jax.jit
-def outlooks(seen: Observation):
-    return outlook_of_unseen(view_of(seen))
-
-
-@jax.jit
 def values_of(seen: Observation, legal: jax.Array) -> jax.Array:
     """Return the network's values of the plays, without a belief."""
     view = view_of(seen)
@@ -128,7 +123,7 @@ def test_every_row_follows_from_the_one_before_by_the_rules(games: Episodes, row
     assert (games.num_steps[cut] == MAX_STEPS).all() and (games.outcome[cut] == 0).all()
     assert not after.terminated[~goes_on & ~games.is_over[rows.game]].any()
     for player in (0, 1):
-        truth = outlooks(observe_all(rows.states, np.full(len(rows.action), player)))
+        truth = outlooks_of(observe_all(rows.states, np.full(len(rows.action), player)))
         for name, found, wanted in zip(truth._fields, rows.outlook, truth, strict=True):
             assert found.dtype == np.float16
             np.testing.assert_allclose(found[:, player], wanted, rtol=1e-3, atol=1e-4, err_msg=name)
@@ -223,7 +218,7 @@ def test_particle_beliefs_are_updated_and_searched(search: int, model: str):
         seen = observe_all(rows.states, np.full(len(rows.action), player))
         believed = rows.outlook.expected[:, player].astype(np.float32)
         assert (believed <= np.asarray(seen.unseen) + 2e-3).all(), "only what is not seen"
-        assert np.abs(believed - np.asarray(outlooks(seen).expected)).max() > 0.1
+        assert np.abs(believed - np.asarray(outlooks_of(seen).expected)).max() > 0.1
     # Both players of the same game learn of each other's draws for want of a playable card.
     could_not = (rows.action == cards.DRAW) & (rows.states.penalty == 0) & rows.goes_on
     assert could_not.any()

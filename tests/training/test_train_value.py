@@ -38,6 +38,7 @@ from unojax.arena.ratings import paired_score
 from unojax.device.process import EXIT_ERROR, EXIT_INTERRUPTED
 from unojax.value import Network, NetworkConfig, load_network, save_network
 
+PROGRAMS = 90  # runs begin and are restored outside `jit`
 ROOT = Path(__file__).parents[2]
 ITERATIONS = 4
 # One shape for all runs, so that they share compiled programs. The noise of the temperature breaks ties between plays, which

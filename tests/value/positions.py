@@ -13,7 +13,7 @@ from unojax import bits, cards, game
 from unojax.game import State
 from unojax.observation import Observation, observe
 from unojax.rules import Rules
-from unojax.value import Features, Network, NetworkConfig, Outlook, Outputs, init_network, value_plays
+from unojax.value import Features, Network, NetworkConfig, Outlook, Outputs, init_network, outlook_of_unseen, value_plays
 from unojax.view import view_of
 
 RULES = corpus.RULES["default"]
@@ -65,6 +65,12 @@ def random_network(seed: int = 0, config: NetworkConfig = SMALL) -> Network:
     rng = np.random.default_rng(seed)
     shapes = jax.eval_shape(lambda: init_network(jax.random.key(0), config))
     return jax.tree.map(lambda leaf: 0.3 * rng.standard_normal(leaf.shape, np.float32), shapes)
+
+
+@jax.jit
+def outlooks_of(seen: Observation) -> Outlook:
+    """Return the outlooks of the uniform belief."""
+    return outlook_of_unseen(view_of(seen))
 
 
 @jax.jit

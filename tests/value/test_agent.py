@@ -130,7 +130,7 @@ def states() -> State:
 
 
 def seen_and_legal(states: State):
-    return observe_all(states, np.asarray(states.current_player, np.int32)), legal_all(states)
+    return jax.device_get((observe_all(states, np.asarray(states.current_player, np.int32)), legal_all(states)))
 
 
 @partial(jax.jit, static_argnums=1)
@@ -166,7 +166,7 @@ def test_agents_take_the_best_play(states: State, decide):
     seen, legal = seen_and_legal(states)
     one, key = jax.tree.map(lambda leaf: leaf[0], seen), jax.random.key(0)
     assert UNSEEN.init(key, one) == UNSEEN.update(key, (), one, np.int32(-1), one) == (), "it needs no memory"
-    legal = np.asarray(legal)[:, : cards.DRAW]
+    legal = legal[:, : cards.DRAW]
     memory = decide[PARTICLES.name][0]
     np.testing.assert_allclose(np.exp(memory.log_weights).sum(-1), 1, atol=1e-5)
     unseen, believed, logits = look(seen, memory)

@@ -26,6 +26,7 @@ from unojax.game import State
 from unojax.observation import observe
 from unojax.rules import Rules
 from unojax.specs import parse_agent
+from unojax.table import Account
 from unojax.text import make_state, parse_action
 from unojax.value import (
     COLOR_COLUMNS,
@@ -130,17 +131,20 @@ def choices():
     return of
 
 
-unpack = jax.jit(lambda view: [bits.unpack(bits.canonical(words)) for words in (view.hand, view.pile)])
+@jax.jit
+def unpack(view: View) -> tuple[list[jax.Array], Account]:
+    """Return hand and pile as canonical one-hots, and the account of the turn."""
+    return [bits.unpack(bits.canonical(words)) for words in (view.hand, view.pile)], view.unpack_account()
 
 
 def assert_views_equal(found: View, truth: View, where: np.ndarray) -> None:
     for name in ("opponent_count", "rank", "color", "penalty", "is_own_turn"):
         np.testing.assert_array_equal(getattr(found, name)[where], getattr(truth, name)[where], err_msg=name)
-    for name, one, other in zip(("hand", "pile"), unpack(found), unpack(truth), strict=True):
+    (sets, account), (true_sets, true_account) = jax.device_get((unpack(found), unpack(truth)))
+    for name, one, other in zip(("hand", "pile"), sets, true_sets, strict=True):
         np.testing.assert_array_equal(counts_of(one)[where], counts_of(other)[where], err_msg=name)
-    accounts = (jax.device_get(view.unpack_account()) for view in (found, truth))
-    for name, one, other in zip(found.unpack_account()._fields, *accounts, strict=True):
-        np.testing.assert_array_equal(np.broadcast_to(one, where.shape)[where], np.broadcast_to(other, where.shape)[where], name)
+    for name, one, other in zip(account._fields, account, true_account, strict=True):
+        np.testing.assert_array_equal(one[where], other[where], err_msg=name)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=MARKS.get(n, [pytest.mark.slow, pytest.mark.long])) for n in COMPARED])
@@ -167,18 +171,23 @@ def test_the_compared_choices_are_of_every_kind(choices):
     drawn = states.drawn >= 0
     for kind in (action < cards.DRAW, (action == cards.DRAW) & drawn, (action == cards.DRAW) & ~drawn, action == cards.CHALLENGE):
         assert kind.sum() >= 3
-    assert (np.asarray(made.truth.unpack_account().contested) > 0).sum() >= 3
+    assert (np.asarray(unpack(made.truth)[1].contested) > 0).sum() >= 3
     assert (made.truth.penalty > 4)[action < cards.DRAW].any(), "penalties have added up"
     _, action, made = choices(RULES)
     assert set(action % 15) == set(range(15)) and made.is_won.any(), "every rank, and wins"
+    # The quick rule sets have no Skip that only passes the turn.
+    after_skip = jax.jit(lambda state: after_plays(view_of(observe(state, 0)), jnp.int32(cards.SKIP))[0].is_own_turn)
+    for rules in (RULES, Rules(skip_forfeits=False)):
+        assert bool(after_skip(make_state("RS R1", "B1", "R2", rules=rules))) == rules.skip_forfeits
 
 
 @jax.jit
-def look(state: State, about: jax.Array, player: jax.Array) -> tuple[View, Features, Features]:
-    """Return a view, its features, and those of the same cards under the default rules."""
+def look(state: State, about: jax.Array, player: jax.Array) -> tuple[Account, Features, Features]:
+    """Return the account that a player sees, features, and those of the same cards under the default rules."""
     view = view_of(observe(state, player))
     plain = replace(view, rules=Rules(), account=())
-    return view, features(view, outlook_of_unseen(view), about), features(plain, outlook_of_unseen(plain))
+    seen = features(view, outlook_of_unseen(view), about)
+    return view.unpack_account(), seen, features(plain, outlook_of_unseen(plain))
 
 
 def turn_columns(state: State, player: int, about: int = 0) -> tuple[list[str], dict[str, float]]:
@@ -228,7 +237,7 @@ def test_the_columns_of_turns_are_what_their_names_say():
             assert turn_columns(state, player) == ([], {"penalty / 10": due})
     # Only the player who drew sees the card.
     for player, shown in ((0, (1, 0, 5)), (1, (1, 0, 0))):
-        account = look(drawn, np.uint32(0), np.int32(player))[0].unpack_account()
+        account = look(drawn, np.uint32(0), np.int32(player))[0]
         assert (int(account.has_drawn), int(account.drawn_color), int(account.drawn_rank)) == shown
     assert int(drawn.drawn) == parse_action("R5")
     assert [name for name, rules in (COMPARED | OTHERS).items() if not has_turn_columns(rules)] == WITHOUT_COLUMNS
