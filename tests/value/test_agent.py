@@ -165,7 +165,7 @@ def test_agents_take_the_best_play(states: State, decide):
     """By the values, or logits, of the network; forced moves and wins too, and without the hidden hand."""
     seen, legal = seen_and_legal(states)
     one, key = jax.tree.map(lambda leaf: leaf[0], seen), jax.random.key(0)
-    assert UNSEEN.init(key, one) == UNSEEN.update(key, (), one, np.int32(-1), one) == (), "it needs no memory"
+    assert jax.eval_shape(UNSEEN.init, key, one) == jax.eval_shape(UNSEEN.update, key, (), one, np.int32(-1), one) == ()
     legal = legal[:, : cards.DRAW]
     memory = decide[PARTICLES.name][0]
     np.testing.assert_allclose(np.exp(memory.log_weights).sum(-1), 1, atol=1e-5)

@@ -44,6 +44,7 @@ from unojax.value import (
 from unojax.value.features import COLOR_TURN_COLUMNS, SHARED_TURN_COLUMNS, about_to, has_turn_columns
 from unojax.view import View, view_of, view_of_table
 
+PROGRAMS = 100  # a run begins outside `jit`
 OFFICIAL, HOUSE = Rules.official(), Rules.house()
 NUM = 256
 COMPARED = {
