@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from types import SimpleNamespace
+from typing import Final
 
 import jax
 import numpy as np
@@ -24,6 +25,7 @@ from unojax.search import pooling
 from unojax.terminal import advice
 from unojax.text import make_observation, parse_action, parse_observation
 
+PROGRAMS: Final = 60  # two sets of rules, with several searches
 # Cheaper to compile than the default, in which the linear policy plays and is the model.
 SPEC = "mc:rollouts=64,particles=256,policy=uniform,model=uniform"
 ARGS = ["advise", *RULE_ARGS, "--agent", SPEC, "--replicates", "4"]
@@ -94,7 +96,8 @@ def test_forced_moves_are_said_and_not_searched(ask, run_text):
         data = ask(position)
         assert (data["forced"], data["recommended"], data["plays"]) == (True, action, [])
         assert words in run_text(*ARGS, position)
-    stacked = ask(*"--hand R1 --top R+2 --pile Y+2 --opponent 3 --penalty 4 --stacking True".split())
+    words = "--hand R1 --top R+2 --pile Y+2 --opponent 3 --penalty 4 --stacking True"
+    stacked = ask(*words.split(), "--agent", "mc:belief=unseen")
     assert stacked["forced"] and "must draw 4" in stacked["observation"]
     others_turn = ask("R1,R2/3/-/* R0 0 0 0 - *", "--history", "R1")
     assert others_turn["recommended"] is None and others_turn["plays"] == []

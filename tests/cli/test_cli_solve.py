@@ -127,7 +127,8 @@ def test_bad_command_lines_are_refused(refused, tmp_path):
     for error in ("RuntimeError", "ValueError"):
         with file.open("a") as code:
             code.write(f"def of_{error}(key, observation, legal_mask): raise {error}('boom')\n")
-    tiny = "--game tiny --max-steps 4 --quiet"
+    # The tree of `test_exploitability_is_that_of_the_library_and_the_least_comes_first`, whose programs are there.
+    tiny = "--game tiny --max-steps 8 --quiet"
     refused(
         {
             "solve rules": "--max-steps must be given",
