@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.pages import run_page
 
+PROGRAMS: Final = 400  # the page runs as a reader would run it
 README = Path(__file__).parents[1] / "README.md"
 SHORTER = {"--games 4000": "--games 20"}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import jax
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from unojax.adapters.encoding import Encoder
 from unojax.adapters.pettingzoo import AGENTS, env, raw_env
 from unojax.observation import observe
 
+PROGRAMS: Final = 60  # a game of each rule set
 # `api_test` has a list of its own of environments whose observations may be dicts.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Observation is not a NumPy array"),

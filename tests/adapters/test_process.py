@@ -26,7 +26,7 @@ from unojax.games.session import Session
 from unojax.rules import Rules
 from unojax.specs import settings_of
 
-PROGRAMS: Final = 60  # a match of each faulty program
+PROGRAMS: Final = 90  # a match of each faulty program
 SHORT, OFFICIAL = Rules(hand_size=3), Rules.official(hand_size=3)
 
 

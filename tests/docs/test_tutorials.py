@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.pages import assert_printed, blocks_of, run_page
 from unojax.value import load_pretrained, save_network
 
+PROGRAMS: Final = 4000  # the slow part runs every page as a reader would
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
     path.relative_to(DOCS).with_suffix("").as_posix(): path

@@ -6,6 +6,7 @@ import importlib.util
 import subprocess
 import sys
 from types import ModuleType
+from typing import Final
 
 import jax
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tests.helpers import ROOT
 from unojax import paired_score, play_match
 
+PROGRAMS: Final = 600  # the slow part runs every example
 EXAMPLES = ROOT / "examples"
 # Warnings of other libraries are no business of the examples.
 pytestmark = pytest.mark.filterwarnings("default")
