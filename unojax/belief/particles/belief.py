@@ -285,18 +285,17 @@ def draw_start(
     """
     hand_count = observation.opponent_count.astype(jnp.int32)
     empty = public.empty(max_slots=like.max_slots, max_records=like.max_records)
-    unseen = jnp.stack(reading.unseen_words(observation))
-    are_possible = (bits.count(as_words(like.known)).astype(jnp.int32) <= hand_count) & ((like.known & ~unseen) == 0).all()
-    known = jnp.where(are_possible, like.known, np.uint32(0))
+    are_possible = (like.known.sum(dtype=jnp.int32) <= hand_count) & (like.known <= observation.unseen).all()
+    known = jnp.where(are_possible, like.known, np.int8(0))
+    allowed = public.cards_by_slot(known, like.max_slots)
 
     def draw(slot: Array, now: Trajectories) -> Trajectories:
-        could_be = public.could_be_at(known, slot)
+        could_be = allowed[:, slot][:, None]
         return proposals.draw_unseen(rows, random_of_round(random, number, slot), now, empty, slot, could_be)[0]
 
     start = _before_the_draw(observation, len(random), like.max_slots, like.max_records)
     now = rows.repeat(hand_count, observation.rules.num_cards, draw, start)
-    history = public.add_slots(empty, hand_count, public.could_be_at(known, jnp.arange(like.max_slots)))
-    return now, dataclasses.replace(history, known=known)
+    return now, dataclasses.replace(public.add_slots(empty, hand_count, allowed), known=known)
 
 
 def _before_the_draw(observation: Observation, num_particles: int, max_slots: int, max_records: int) -> Trajectories:

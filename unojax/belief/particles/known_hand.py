@@ -89,7 +89,8 @@ def belief_given_hand(
 def _given_hand(belief: Belief, observation: Observation, hand: Array, key: Array, *, opponent: Opponent) -> tuple[Belief, Info]:
     num_particles = belief.num_particles
     random = threefry_words((key[0], key[1]), num_particles)[0]
-    counts, known = cards.counts(hand).astype(jnp.int32), jnp.stack(bits.pack(hand))
+    known = cards.counts(hand)
+    counts = known.astype(jnp.int32)
     is_possible = (counts.sum() == observation.opponent_count) & (counts <= observation.unseen).all()
     has_drawn = observation.has_drawn & reading.opponent_moved(observation)
     is_possible &= (belief.seen == reading.fingerprint(observation)) & ~has_drawn

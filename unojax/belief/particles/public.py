@@ -118,8 +118,8 @@ class PublicHistory:
         records: uint32[T, 7] the opponent's choices and the facts revealed, encoded.
         num_records: int32[] number of records.
         deal: int32[4] a `Deal`.
-        known: uint32[4] cards that the opponent certainly holds, a packed canonical set: those of a hand that it showed, without
-            those played since.
+        known: int8[54] cards that the opponent certainly holds, by type: those of a hand that it showed, without those played
+            since.
     """
 
     allowed: Array
@@ -150,7 +150,7 @@ def empty(*, max_slots: int, max_records: int) -> PublicHistory:
         records=jnp.zeros((max_records, _COLUMNS), jnp.uint32),
         num_records=jnp.int32(0),
         deal=jnp.array([0, 0, 0, -1], jnp.int32),
-        known=jnp.zeros(cards.NUM_COLORS, jnp.uint32),
+        known=jnp.zeros(cards.NUM_TYPES, jnp.int8),
     )
 
 
@@ -166,18 +166,14 @@ def add_slots(history: PublicHistory, number: Array, could_hold: Array | np.uint
     )
 
 
-def after_play(known: Array, color: Array, rank: Array) -> Array:
-    """Return the known cards (uint32[4]) after the opponent plays a type from its hand: possibly one of them."""
-    words = known[0], known[1], known[2], known[3]
-    return jnp.stack(bits.canonical(bits.remove(words, *bits.one_copy(words, color, rank))))
-
-
-def could_be_at(known: Array, index: Array) -> Array:
-    """Return the possible cards at a place in the hand, the known cards first: uint32[4, 1]; for index int32[S] uint32[4, S]."""
-    words = known[0], known[1], known[2], known[3]
-    word, position = bits.nth(words, index.astype(jnp.uint32))
-    of_type = jnp.stack(bits.type_mask(word, bits.rank_at(position))).reshape(cards.NUM_COLORS, -1)
-    return jnp.where(index < bits.count(words).astype(jnp.int32), of_type, bits.ALL_SLOTS)
+def cards_by_slot(known: Array, max_slots: int) -> Array:
+    """Return the cards that each slot of a hand could hold if the known ones (int8[54]) fill the first slots: uint32[4, S]."""
+    ends, index = jnp.cumsum(known, dtype=jnp.int32), jnp.arange(max_slots)
+    card_type = jnp.argmax(ends[None] > index[:, None], axis=1)
+    # A wild has no colour; its stand-in is ignored.
+    color = jnp.maximum(jnp.asarray(cards.COLOR_OF_TYPE)[card_type], 0).astype(jnp.uint32)
+    of_type = bits.type_mask(color, jnp.asarray(cards.RANK_OF_TYPE)[card_type].astype(jnp.uint32))
+    return jnp.where(index < ends[-1], jnp.stack(of_type), bits.ALL_SLOTS)
 
 
 def observed_choice(history: PublicHistory, before: Observation, action: Array) -> Record:

@@ -240,7 +240,8 @@ def read_transition(
     could_be, fact = _shown_of_drawn_card(before, after)
     looks = (num_unseen > 0) & (before.penalty == 0)
     could_be = jnp.where(looks, could_be, bits.ALL_SLOTS)
-    known_after_play = public.after_play(old.known, after.color.astype(jnp.uint32), after.top_rank.astype(jnp.uint32))
+    # The card played may be one of those known; a card just drawn is not.
+    is_played = plays & theirs & ~has_drawn & (np.arange(cards.NUM_TYPES) == reading.played_type(after))
     new = PublicHistory(
         allowed=new.allowed & ~forbidden,
         recent=new.recent & ~reshuffles,
@@ -248,7 +249,7 @@ def read_transition(
         records=new.records,
         num_records=new.num_records,
         deal=new.deal,
-        known=jnp.where(plays & theirs & ~has_drawn, known_after_play, new.known),
+        known=old.known - (is_played & (old.known > 0)).astype(jnp.int8),
     )
     new = public.add_slots(new, num_unseen, could_be)
     if fact is not None:
