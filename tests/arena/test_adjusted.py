@@ -90,7 +90,7 @@ def match() -> Pairs:
 
 
 def test_the_mean_is_that_of_the_results_with_less_variance(match: Pairs):
-    """What is removed is zero on average: within 4.5 standard errors, an error probability of 7e-6."""
+    """The removed luck is zero on average: within 4.5 standard errors, an error probability of 7e-6."""
     removed = match.points.mean(1) - match.adjusted
     assert abs(removed.mean()) < 4.5 * removed.std() / np.sqrt(len(match))
     score, plain = adjusted_score(match.adjusted, match.points), paired_score(match.points)

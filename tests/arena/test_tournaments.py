@@ -89,7 +89,7 @@ def test_win_rates_count_the_games_of_simulate():
         win_rates(policies, 101, seed=5, on_progress=interrupt, **sizes)
 
 
-def interrupt(finished: int, asked: int) -> None:
+def interrupt(finished: int, total: int) -> None:
     raise KeyboardInterrupt
 
 

@@ -77,7 +77,7 @@ def test_averages_by_hand():
 
 
 def test_searches_are_equal_if_their_networks_are(tmp_path: Path):
-    """What is compiled for a search contains the numbers of its network, and is found by comparing searches."""
+    """A compiled search contains the numbers of its network, and is found by comparing searches."""
 
     def search_with(seed: int) -> SearchAgent:
         save_network(tmp_path / "mine.safetensors", random_network(seed, NetworkConfig(width=8)))

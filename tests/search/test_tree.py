@@ -1,4 +1,4 @@
-"""What a tree distinguishes, what it must not, and which play a node chooses."""
+"""Histories that a tree distinguishes, and the plays that its nodes choose."""
 
 from __future__ import annotations
 

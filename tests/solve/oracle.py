@@ -12,7 +12,7 @@ from tests.oracle.game import COLORS, DRAW, WILDS, Game, Variant, card_and_color
 
 CHANCE = -1
 Key = tuple[Any, ...]
-"""All that a player has seen so far."""
+"""A player's observations so far."""
 Behavior = dict[Key, dict[int, float]]
 """Probabilities of the actions at each information state."""
 
@@ -37,7 +37,7 @@ class Node:
     game: Game | None = None
 
     def walk(self) -> Iterator[Node]:
-        """This node and all that come after it."""
+        """Yield this node and all after it."""
         yield self
         for child in self.children.values():
             yield from child.walk()
@@ -53,13 +53,13 @@ def _sorted(hand: Counter[str]) -> tuple[str, ...]:
 
 
 def stand_in(variant: Variant) -> dict[str, str]:
-    """For each colour the one that stands for it, if those that the deck lacks are merged."""
+    """Return the representative of each colour, if colours that the deck lacks are merged."""
     lacking = [color for color in COLORS if not any(color_of(card) == color for card in +variant.deck)]
     return {color: lacking[0] if color in lacking else color for color in COLORS}
 
 
 def grow(variant: Variant, *, merge_colors: bool = False) -> Node:
-    """The tree of a game: hand of player 0, of player 1, start card, then steps."""
+    """Grow the tree of a game: hand of player 0, of player 1, start card, then steps."""
     stands_for = stand_in(variant) if merge_colors else {color: color for color in COLORS}
 
     def after_hands(hand_0: Counter[str], hand_1: Counter[str]) -> Node:
@@ -106,7 +106,7 @@ def grow(variant: Variant, *, merge_colors: bool = False) -> Node:
 
 
 def infosets(root: Node) -> tuple[dict[Key, list[Node]], dict[Key, list[Node]]]:
-    """The information states of each player, with the histories in them."""
+    """Return the information states of each player, with the histories in them."""
     found: tuple[dict[Key, list[Node]], dict[Key, list[Node]]] = ({}, {})
     for node in root.walk():
         if node.player in (0, 1):
@@ -115,7 +115,7 @@ def infosets(root: Node) -> tuple[dict[Key, list[Node]], dict[Key, list[Node]]]:
 
 
 def behavior_of(root: Node, choose: Callable[[Node], dict[int, float]]) -> tuple[Behavior, Behavior]:
-    """Behaviour at every information state, from one history in each."""
+    """Return the behavior at every information state, from one history in each."""
     first, second = ({key: choose(nodes[0]) for key, nodes in states.items()} for states in infosets(root))
     return first, second
 
@@ -125,7 +125,7 @@ def uniform(node: Node) -> dict[int, float]:
 
 
 def value(node: Node, strategies: tuple[Behavior, Behavior]) -> float:
-    """Expected return of player 0."""
+    """Return the expected return of player 0."""
     if node.player is None:
         return node.payoff
     probs = node.probs if node.player == CHANCE else strategies[node.player][node.key]
@@ -133,11 +133,11 @@ def value(node: Node, strategies: tuple[Behavior, Behavior]) -> float:
 
 
 def best_response(root: Node, player: int, behavior: Behavior) -> float:
-    """Expected return of `player` who knows how the other plays and nothing of the hidden cards."""
+    """Return the best expected return of `player` against a known behavior, without seeing hidden cards."""
     reach: dict[int, float] = {}
 
     def spread(node: Node, prob: float) -> None:
-        """Chance that chance and the other player lead to each history."""
+        """Compute the probability that chance and the other player reach each history."""
         reach[id(node)] = prob
         for index, child in node.children.items():
             if node.player == player or node.player is None:
@@ -157,7 +157,7 @@ def best_response(root: Node, player: int, behavior: Behavior) -> float:
         return best[key]
 
     def worth(node: Node) -> float:
-        """Return of `player` from here on."""
+        """Return the return of `player` from this node."""
         if node.player is None:
             return node.payoff if player == 0 else -node.payoff
         if node.player == player:
@@ -169,7 +169,7 @@ def best_response(root: Node, player: int, behavior: Behavior) -> float:
 
 
 def cfr(root: Node, iterations: int, *, plus: bool) -> tuple[Behavior, Behavior]:
-    """Average strategies of CFR or CFR+ as Zinkevich et al. and Tammelin write them down; players take turns."""
+    """Return average strategies of CFR or CFR+ by the formulas of Zinkevich et al. and Tammelin; players alternate."""
     actions = {node.key: list(node.children) for node in root.walk() if node.player in (0, 1)}
     regrets: dict[Key, dict[int, float]] = {key: dict.fromkeys(of, 0.0) for key, of in actions.items()}
     sums: dict[Key, dict[int, float]] = {key: dict.fromkeys(of, 0.0) for key, of in actions.items()}
@@ -181,7 +181,7 @@ def cfr(root: Node, iterations: int, *, plus: bool) -> tuple[Behavior, Behavior]
         return {a: w / total if total > 0 else 1 / len(weights) for a, w in positive.items()}
 
     def walk(node: Node, player: int, own: float, others: float, weight: float) -> float:
-        """Return of `player`; regrets and sums on the way."""
+        """Return the return of `player`, and add up regrets and sums on the way."""
         if node.player is None:
             return node.payoff if player == 0 else -node.payoff
         if node.player == CHANCE:

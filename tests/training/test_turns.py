@@ -155,7 +155,7 @@ def test_the_losses_by_hand(games: Episodes, states: State, inputs: Features, le
             found[rows] = old[rows]
         made.shared[rows, column] = 1
     assert (after.error == before.error).all()
-    # The belief is the one before, and unseen cards are what they were, but for the outlook on the cards drawn.
+    # The choice changes neither the belief nor the unseen cards, except for the outlook on drawn cards.
     won = np.asarray(is_won) & ~np.any(list(by_chance.values()), axis=0)
     value = np.where(won, 1.0, np.asarray(says(NETWORK, made).value, float))[: len(decision)]
     total = 0.0

@@ -191,8 +191,8 @@ def test_the_type_of_the_opponent_changes_the_values(states: State, decide):
 
     @jax.jit
     def scores(log_types):
-        told = replace(memory, log_types=jnp.broadcast_to(log_types, memory.log_types.shape))
-        return jax.vmap(PARTICLES.scores, (None, 0, 0, 0))(jax.random.key(0), told, seen, legal[:, : cards.DRAW])
+        typed = replace(memory, log_types=jnp.broadcast_to(log_types, memory.log_types.shape))
+        return jax.vmap(PARTICLES.scores, (None, 0, 0, 0))(jax.random.key(0), typed, seen, legal[:, : cards.DRAW])
 
     types = np.log(np.eye(6, dtype=np.float32)[:2] + 1e-8)
     first, second = (np.asarray(scores(each)) for each in types)
