@@ -120,7 +120,7 @@ class ValueConfig(RunConfig):
         state = self.fresh()
         if self.init is None:
             return state
-        network, shape = load_network(self.init), self.plan().network
+        network, shape = load_network(self.init, self.game_rules), self.plan().network
         begun = network.config
         bare = [replace(each, policy_head=False, belief_head=False, types=False, rules=shape.rules) for each in (begun, shape)]
         if bare[0] != bare[1] or (begun.types and not shape.types) or (begun.turns and not shape.turns):

@@ -58,9 +58,14 @@ def init_network(key: Array, config: NetworkConfig = NetworkConfig()) -> Network
 
 def knows_turns(network: Network, rules: Rules) -> bool:
     """Return whether a network was trained for the turns of the rules (`unojax.rules.TURNS`)."""
-    if network.knows_all_rules:
-        return True
-    return not rules.unknown and any(rules.has_turns_of(as_rules(name)) for name in network.config.rules)
+    return network.knows_all_rules or not (rules.unknown or unknown_turns(network, rules))
+
+
+def unknown_turns(network: Network, rules: Rules) -> list[str]:
+    """List the fields of turns in which rules differ from the nearest ones that a network was trained for, as `name=value`."""
+    trained = map(as_rules, network.config.rules)
+    different = ([name for name in TURNS if getattr(rules, name) != getattr(known, name)] for known in trained)
+    return [f"{name}={getattr(rules, name)!r}" for name in min(different, key=len)]
 
 
 def check_network(network: Network, name: str, rules: Rules, discount: float | None = None) -> None:
@@ -83,15 +88,9 @@ def check_network(network: Network, name: str, rules: Rules, discount: float | N
         raise ValueError(
             f"network {name} was not trained for rules with {', '.join(rules.unknown)}: leave them at their defaults"
         )
-    known = network.config.rules
-    nearest = min((_different(rules, as_rules(trained)) for trained in known), key=len)
+    known, unknown = " and ".join(network.config.rules), ", ".join(unknown_turns(network, rules))
     raise ValueError(
-        f"network {name} was trained for {' and '.join(known)} rules and can't play with {', '.join(nearest)}: "
+        f"network {name} was trained for {known} rules and can't play with {unknown}: "
         "take another agent, such as mc, or train a network with python -m training.train_value --play.rules NAME, and name its "
         "file: network=runs/value/best.safetensors"
     )
-
-
-def _different(rules: Rules, trained: Rules) -> list[str]:
-    """List the fields of turns that differ, as `name=value`."""
-    return [f"{name}={getattr(rules, name)!r}" for name in TURNS if getattr(rules, name) != getattr(trained, name)]

@@ -18,11 +18,11 @@ from unojax.files import write_whole
 from unojax.rules import Rules
 from unojax.value.features import MATCH_COLUMNS, TYPE_COLUMNS
 from unojax.value.heuristic import HEURISTIC, HeuristicNetwork
-from unojax.value.network import Network, NetworkConfig, Params, check_network, init_network, knows_turns
+from unojax.value.network import Network, NetworkConfig, Params, check_network, init_network, unknown_turns
 
 PRETRAINED: Final = "pretrained"
 """Name of the bundled network, for any rules."""
-_FILES: Final = ("value.safetensors",)
+_FILES: Final = ("value.safetensors", "official.safetensors")
 _FORMAT: Final = "unojax value network 2"
 
 
@@ -40,7 +40,7 @@ def load_pretrained(rules: Rules = Rules()) -> Network:
 def load_network(path: str | Path, rules: Rules = Rules()) -> Network:
     """Load a network from a file written by `save_network`, or the shipped one ("pretrained").
 
-    There is a shipped network for each kind of turns: the one for `rules` is loaded, or the first one if there is none.
+    Of the shipped networks it loads the one for the turns of `rules`, or if there is none, the one whose turns differ least.
     "heuristic" returns the heuristic value with its fitted weights (`unojax.value.heuristic`), which works like a network.
 
     Raises:
@@ -48,8 +48,7 @@ def load_network(path: str | Path, rules: Rules = Rules()) -> Network:
             that are not finite in float32.
     """
     if path == PRETRAINED:
-        shipped = map(_load_shipped, _FILES)
-        return next((network for network in shipped if knows_turns(network, rules)), _load_shipped(_FILES[0]))
+        return min(map(_load_shipped, _FILES), key=lambda network: len(unknown_turns(network, rules)))
     if path == HEURISTIC:
         return HeuristicNetwork.of()
     arrays, config = _load(Path(path))
