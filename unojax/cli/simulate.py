@@ -180,11 +180,11 @@ def _tables(report: SimulationReport, played: WinRates, setting: Setting) -> lis
 
 def win_table(played: WinRates) -> Table:
     """Return the table of games won, by policy and seat."""
-    title = f"Games won, % (95 % interval), of {count(played.total.games, 'game')}"
+    title = f"Games won, % ({tables.plus_minus()} 95 % interval), of {count(played.total.games, 'game')}"
     table = tables.grid(title, ("",), (*tables.seats(played.rules), "in all"))
 
     def cells(*rates: Rate | None) -> list[str]:
-        return ["-" if rate is None else tables.percent_between(rate.rate, (rate.low, rate.high)) for rate in rates]
+        return ["-" if rate is None else tables.percent_within(rate.rate, (rate.low, rate.high)) for rate in rates]
 
     for letter, won in zip("AB", played.wins, strict=True):
         # Two policies of the same name are told apart by a suffix.
