@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from scipy import stats
 
 from tests.belief.games import games_of
@@ -60,6 +61,12 @@ def num_options(hand: list[int], color: int, rank: int) -> int:
     """Actions that a hand of labels offers."""
     types = {type_of(label) for label in hand}
     return sum(4 if t >= 52 else 1 for t in types if is_playable(t, color, rank))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def crafted() -> None:
+    """Make the history before any trace."""
+    crafted_history()
 
 
 class Trajectory(NamedTuple):
@@ -116,9 +123,8 @@ def cards_playable_on(color: int, rank: int) -> np.ndarray:
 
 @cache
 def seen() -> Observation:
-    """Return an observation of which only the seat and the deck are used."""
-    with jax.ensure_compile_time_eval():
-        return observe(make_state("G5", "R1", "B9", rules=RULES), 0)
+    """Return an observation of which only the seat and the deck are used; first called outside of `jit`."""
+    return jax.device_get(jax.jit(observe, static_argnums=1)(make_state("G5", "R1", "B9", rules=RULES), 0))
 
 
 def record_play(history: PublicHistory, color: jax.Array, rank: jax.Array, action: jax.Array) -> PublicHistory:
@@ -129,6 +135,9 @@ def record_play(history: PublicHistory, color: jax.Array, rank: jax.Array, actio
 
 @cache
 def crafted_history() -> PublicHistory:
+    """Return the public history; first called outside of `jit`."""
+    seen()
+
     @jax.jit
     def craft() -> PublicHistory:
         history = public.add_slots(public.empty(max_slots=8, max_records=4), jnp.int32(2))
@@ -138,8 +147,7 @@ def crafted_history() -> PublicHistory:
         reshuffled = dataclasses.replace(history, recent=jnp.zeros_like(history.recent))
         return public.add_slots(reshuffled, jnp.int32(1))
 
-    with jax.ensure_compile_time_eval():
-        return craft()
+    return craft()
 
 
 def particles_of(chosen: np.ndarray) -> Trajectories:

@@ -22,10 +22,15 @@ COUNTS = counts_of(ONEHOTS)
 
 def hands_of(onehots: np.ndarray, weights: np.ndarray) -> Hands:
     with np.errstate(divide="ignore"):
-        return Hands(bits.pack(onehots), np.log(weights).astype(np.float32))
+        return Hands(jax.device_get(pack(onehots)), np.log(weights).astype(np.float32))
 
 
-BELIEF = hands_of(ONEHOTS, WEIGHTS)
+@pytest.fixture(scope="module")
+def belief() -> Hands:
+    return hands_of(ONEHOTS, WEIGHTS)
+
+
+pack = jax.jit(bits.pack)
 FUNCTIONS = {
     function: jax.jit(function)
     for function in (
@@ -40,7 +45,7 @@ FUNCTIONS = {
 prob_no_playable = jax.jit(summary.prob_no_playable)
 
 
-def test_summaries() -> None:
+def test_summaries(belief: Hands) -> None:
     of_color = (COUNTS[:, :52].reshape(-1, 4, 13).sum(-1) > 0).T @ WEIGHTS
     distinct = np.array([0.35, 0.2, 0.3, 0.15])
     expected = {
@@ -52,14 +57,14 @@ def test_summaries() -> None:
         summary.num_distinct: 4,
     }
     for function, value in expected.items():
-        np.testing.assert_allclose(FUNCTIONS[function](BELIEF), value, atol=1e-6, err_msg=function.__name__)
+        np.testing.assert_allclose(FUNCTIONS[function](belief), value, atol=1e-6, err_msg=function.__name__)
     # "G0 B7" is the only hand of positive weight without a wild card.
     for top, stuck in {"R1": 0.3, "Y7": 0.0, "B5": 0.0, "R0": 0.0, "W": 0.3, "W+4": 0.3}.items():
         card_type = cards.TYPE_NAMES.index(top)
         color, rank = max(int(cards.COLOR_OF_TYPE[card_type]), 0), int(cards.RANK_OF_TYPE[card_type])
-        assert prob_no_playable(BELIEF, color, rank) == pytest.approx(stuck, abs=1e-6), top
+        assert prob_no_playable(belief, color, rank) == pytest.approx(stuck, abs=1e-6), top
     truth = cards.count_types(ONEHOTS[0])
-    probs = np.asarray(FUNCTIONS[summary.count_probs](BELIEF))
+    probs = np.asarray(FUNCTIONS[summary.count_probs](belief))
     assert summary.log_score(probs, truth) == pytest.approx(sum(math.log(probs[t, truth[t]]) for t in range(54)))
 
 
@@ -67,15 +72,15 @@ def test_distinct_hands() -> None:
     """Hands that differ in a single word are distinct; equal ones are one hand of no entropy."""
     singles = np.stack([parse_cards(name) for name in ("R5", "Y5", "B5", "G5", "G5", "G5")])
     for onehots, number in ((singles, 4), (ONEHOTS[[0] * 6], 1)):
-        belief = hands_of(onehots, np.array([0.25, 0.25, 0.25, 0.1, 0.1, 0.05]))
-        assert FUNCTIONS[summary.num_distinct](belief) == number
-        assert FUNCTIONS[summary.entropy](belief) == pytest.approx(math.log(number), abs=1e-6)
+        hands = hands_of(onehots, np.array([0.25, 0.25, 0.25, 0.1, 0.1, 0.05]))
+        assert FUNCTIONS[summary.num_distinct](hands) == number
+        assert FUNCTIONS[summary.entropy](hands) == pytest.approx(math.log(number), abs=1e-6)
 
 
 def test_probabilities_stay_below_one() -> None:
     """Equal float32 weights of many particles may add up to more than 1."""
     n = 4096
-    packed = tuple(np.broadcast_to(w, n) for w in bits.pack(parse_cards("R5 W W")))
+    packed = tuple(np.broadcast_to(w, n) for w in pack(parse_cards("R5 W W")))
     belief = Hands(packed, np.full(n, -np.log(n), np.float32) + np.float32(1e-5))
     assert np.exp(belief.log_weights).sum() > 1
     probs = np.asarray(jax.jit(summary.count_probs)(belief))
@@ -83,20 +88,20 @@ def test_probabilities_stay_below_one() -> None:
     assert FUNCTIONS[summary.prob_holds](belief)[cards.WILD_TYPE] == 1 and FUNCTIONS[summary.prob_color](belief)[0] == 1
 
 
-def test_most_likely_hands() -> None:
-    likely, everything = (summary.most_likely_hands(BELIEF, n) for n in (3, 100))
+def test_most_likely_hands(belief: Hands) -> None:
+    likely, everything = (summary.most_likely_hands(belief, n) for n in (3, 100))
     np.testing.assert_allclose(likely.probs, [0.35, 0.3, 0.2], atol=1e-6)
     np.testing.assert_array_equal(likely.hands, ONEHOTS[[0, 2, 1]])
     # A hand of weight zero is not among them.
     assert everything.hands.shape == (4, 108) and everything.probs.sum() == pytest.approx(1.0, abs=1e-6)
 
 
-def test_refusals() -> None:
-    batch = jax.tree.map(lambda x: np.stack([x, x]), BELIEF)
+def test_refusals(belief: Hands) -> None:
+    batch = jax.tree.map(lambda x: np.stack([x, x]), belief)
     of_batch = jax.vmap(summary.count_probs)(batch)
-    np.testing.assert_allclose(of_batch[1], FUNCTIONS[summary.count_probs](BELIEF), rtol=1e-6)
+    np.testing.assert_allclose(of_batch[1], FUNCTIONS[summary.count_probs](belief), rtol=1e-6)
     refusals(
-        {"n ": lambda: summary.most_likely_hands(BELIEF, -2), "unbatched": lambda: summary.most_likely_hands(batch, 2)}
+        {"n ": lambda: summary.most_likely_hands(belief, -2), "unbatched": lambda: summary.most_likely_hands(batch, 2)}
         | {f"the belief ({f.__name__})": lambda f=f: f(batch) for f in FUNCTIONS}
         | {"the belief": lambda: summary.prob_no_playable(batch, 0, 5)}
     )

@@ -13,7 +13,7 @@ import pytest
 
 from tests.belief.games import games_of
 from tests.belief.oracle import FORFEITING
-from tests.helpers import refusals
+from tests.helpers import counts_of, refusals
 from unojax import bits, cards, make_state
 from unojax.belief import closed_form, summary
 from unojax.belief.exact import exact_init, exact_update
@@ -70,10 +70,10 @@ def test_an_updater_follows_a_game(updater: Updater, views: list[Observation]) -
         hands, probs = jax.device_get(look(jax.random.key(number), belief, seen))
         np.testing.assert_allclose(probs.sum(-1), 1, rtol=1e-4)
         np.testing.assert_allclose((probs @ np.arange(5)).sum(), int(seen.opponent_count), rtol=1e-3)
-        held = np.asarray(bits.type_counts(hands.packed))
+        held = counts_of(bits.unpack(hands.packed))
         assert (held.sum(-1) == seen.opponent_count).all() and (held <= np.asarray(seen.unseen)).all()
         if updater in DRAWN:
-            np.testing.assert_array_equal(np.stack(bits.canonical(hands.packed)), np.stack(hands.packed))
+            np.testing.assert_array_equal(canonical(hands.packed), np.stack(hands.packed))
             np.testing.assert_allclose(hands.log_weights, -np.log(NUM_HANDS), rtol=1e-6)
             np.testing.assert_allclose(by_count(hands), probs, atol=0.04)
         assert (info is None) == (number == 0)
@@ -86,6 +86,8 @@ def test_an_updater_follows_a_game(updater: Updater, views: list[Observation]) -
 
 
 by_count = jax.jit(summary.count_probs)
+canonical = jax.jit(lambda words: jnp.stack(bits.canonical(words)))
+uniform_counts = jax.jit(lambda seen: closed_form.uniform(seen).count_probs)
 
 
 def test_the_exact_filter_is_that_of_its_functions(steps: list) -> None:
@@ -115,8 +117,9 @@ def test_the_device_follows_like_the_host(updater: Updater, views: list[Observat
         return run_filter(updater, key, views, number, note, jnp.zeros((NUM_UPDATES + 1, 54, 5)))
 
     rows = np.asarray(on_device(KEY, stacked, np.int32(num_updates)))
+    look = jax.jit(updater.count_probs)
     for t, (belief, _) in enumerate(track(updater, KEY, views[: num_updates + 1])):
-        np.testing.assert_allclose(rows[t], belief.count_probs, atol=1e-6)
+        np.testing.assert_allclose(rows[t], look(belief, views[t]), atol=1e-6)
     assert not rows[num_updates + 1 :].any()
 
     update, belief = jax.jit(updater.update), jax.jit(updater.init)(KEY, views[0])
@@ -134,14 +137,14 @@ def test_hands_within_bounds_are_as_likely_as_each_other() -> None:
     kinds = np.where(cards.COLOR_OF_TYPE < 0, 4, cards.COLOR_OF_TYPE)
 
     def possible(hands: Hands) -> np.ndarray:
-        held = np.asarray(bits.type_counts(hands.packed))
+        held = counts_of(bits.unpack(jax.device_get(hands.packed)))
         return held[(held @ (kinds[:, None] == np.arange(5)).astype(int) <= limits).all(-1)]
 
     bounded, uniform = ColorBoundsFilter(2**14), UniformFilter(2**16)
     expected, drawn = possible(jax.jit(uniform.hands)(KEY, (), seen)), possible(jax.jit(bounded.hands)(KEY, bounds, seen))
     assert len(drawn) == 2**14 and 0.05 < len(expected) / 2**16 < 0.5
     count_probs = jax.jit(bounded.count_probs)
-    probs, unseen = np.asarray(count_probs(bounds, seen)), closed_form.uniform(seen).count_probs
+    probs, unseen = np.asarray(count_probs(bounds, seen)), uniform_counts(seen)
     for held in (expected, drawn):
         np.testing.assert_allclose((held[..., None] == np.arange(5)).mean(0), probs, atol=0.02)
     assert np.abs(probs - np.asarray(unseen)).max() > 0.05
@@ -153,7 +156,7 @@ def test_particles_leave_every_possible_hand_a_chance(views: list[Observation]) 
     """One more particle is spread like the uniform belief."""
     updater = BootstrapFilter(4)
     belief = jax.jit(updater.init)(KEY, views[0])
-    found, uniform = jax.jit(updater.count_probs)(belief, views[0]), np.asarray(closed_form.uniform(views[0]).count_probs)
+    found, uniform = jax.jit(updater.count_probs)(belief, views[0]), np.asarray(uniform_counts(views[0]))
     np.testing.assert_allclose(found, (4 * np.asarray(by_count(belief)) + uniform) / 5, atol=1e-6)
     assert (np.asarray(found)[uniform > 0] > 0).all()
 
@@ -164,7 +167,7 @@ def test_exact_hands_are_all_that_are_possible(views: list[Observation]) -> None
         hands = jax.device_get(updater.hands(KEY, belief, seen))
         room = hands.log_weights.shape[0]
         assert room & (room - 1) == 0 and hands.log_joint is not None
-        joint, held = np.exp(hands.log_joint), cards.count_types(bits.unpack(hands.packed))
+        joint, held = np.exp(hands.log_joint), counts_of(bits.unpack(hands.packed))
         shares = np.stack([np.exp(hands.log_weights) @ (held == j) for j in range(5)], -1)
         np.testing.assert_allclose(shares, belief.count_probs, atol=1e-5)
         np.testing.assert_allclose(joint.sum(0), np.exp(hands.log_weights), atol=1e-6)
@@ -177,8 +180,9 @@ def test_the_oracle_sees_the_hand() -> None:
     games = games_of(FORFEITING)
     state, updater = jax.tree.map(lambda x: x[0, 0], games.states), Oracle()
     belief, truth = updater.see(state, 0), cards.count_types(games.states.hands[0, 0, 1])
-    np.testing.assert_array_equal(jnp.argmax(updater.count_probs(belief, games.view(0, 0, 0)), -1), truth)
-    np.testing.assert_array_equal(bits.type_counts(updater.hands(KEY, belief, games.view(0, 0, 0)).packed)[0], truth)
+    probs, hands = jax.jit(updater.count_probs)(belief, games.view(0, 0, 0)), updater.hands(KEY, belief, games.view(0, 0, 0))
+    np.testing.assert_array_equal(np.asarray(probs).argmax(-1), truth)
+    np.testing.assert_array_equal(counts_of(bits.unpack(jax.device_get(hands.packed)))[0], truth)
 
 
 def test_the_posterior_of_the_types_carries_over_to_the_next_game(views: list[Observation]) -> None:
@@ -186,12 +190,13 @@ def test_the_posterior_of_the_types_carries_over_to_the_next_game(views: list[Ob
     start, family = views[0], parse_opponent("uniform|linear")
     for updater in (ParticleFilter(16, family), ExactFilter(family)):
         known = begin(updater, KEY, start, np.log(np.array([0.25, 0.75], np.float32)))
-        carried = updater.next_game(KEY, known, start)
+        next_game = updater.next_game if updater.on_host else jax.jit(updater.next_game)
+        carried = next_game(KEY, known, start)
         assert updater.types(carried) == pytest.approx({"linear": 0.75, "uniform": 0.25}, abs=1e-5)
     for updater in (ParticleFilter(16), BootstrapFilter(16), *DRAWN):
         first, other = begin(updater, KEY, start), begin(updater, jax.random.key(9), start)
         assert updater.types(first) == {}
-        jax.tree.map(np.testing.assert_array_equal, first, updater.next_game(KEY, other, start))
+        jax.tree.map(np.testing.assert_array_equal, first, jax.jit(updater.next_game)(KEY, other, start))
 
 
 @pytest.mark.parametrize(
