@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import jax
 import numpy as np
 import pytest
@@ -14,6 +16,9 @@ from unojax.decks import small_deck
 from unojax.policies import RulePolicy
 from unojax.rules import Rules
 from unojax.text import format_action
+
+PROGRAMS: Final = 50  # deals and games of three rule sets
+
 
 FULL_DECK = np.asarray(cards.COPIES, int)
 

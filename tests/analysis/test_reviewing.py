@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +23,8 @@ from unojax.rules import Rules
 from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.pooling import pool, search_once
 from unojax.specs import parse_agent
+
+PROGRAMS: Final = 80  # a search of two sizes
 
 SPEC = "mc:rollouts=200,particles=1024"
 REPLICATES = 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cache
+from typing import Final
 
 import jax
 import numpy as np
@@ -17,6 +18,9 @@ from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, ExactFilte
 from unojax.decks import small_deck
 from unojax.observation import observe
 from unojax.rules import Rules
+
+PROGRAMS: Final = 110  # several for each updater
+
 
 SMALL = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=3)
 PLAYER, MAX_STEPS = 1, 24

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,8 @@ from unojax.belief.bootstrap import bootstrap_init, bootstrap_update
 from unojax.belief.opponents import OpponentModel
 from unojax.belief.updaters import BootstrapFilter
 from unojax.rules import Rules
+
+PROGRAMS: Final = 250  # in the slow part, several for each rule set
 
 NUM_PARTICLES, NUM_RUNS = 1024, 24
 CASES: dict[str, tuple[str, OpponentModel]] = {

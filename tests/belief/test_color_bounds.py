@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,8 @@ from unojax.belief.updaters import ColorBoundsFilter
 from unojax.observation import Observation
 from unojax.value.features import outlook_of_ages, outlook_of_hand, outlook_of_unseen
 from unojax.view import view_of
+
+PROGRAMS: Final = 60  # in the slow part, several for each rule set
 
 KIND_OF_TYPE = np.where(cards.COLOR_OF_TYPE < 0, color_bounds.WILDS, cards.COLOR_OF_TYPE)
 

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 from itertools import product
+from typing import Final
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +27,8 @@ from unojax.belief.exact import ExactBelief, exact_init, exact_update
 from unojax.belief.opponents import Family
 from unojax.observation import Observation
 from unojax.rules import Rules
+
+PROGRAMS: Final = 250  # in the slow part, several for each rule set
 
 
 def hand_probs(belief: ExactBelief) -> dict[oracle.Hand, float]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,9 @@ from unojax.belief.tracking import track
 from unojax.belief.updaters import ParticleFilter
 from unojax.observation import observe
 from unojax.policies import POLICIES
+
+PROGRAMS: Final = 130  # refusals build beliefs outside of jit
+
 
 NUM_RUNS, NUM_PARTICLES = 16, 256
 FILTER = ParticleFilter(NUM_PARTICLES, TREMBLING, max_slots=48, max_plays=5)

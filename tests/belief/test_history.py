@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import jax
 import numpy as np
@@ -17,6 +17,8 @@ from unojax.belief import history
 from unojax.observation import Observation, observe
 from unojax.rules import Rules
 from unojax.text import make_state
+
+PROGRAMS: Final = 80  # in the slow part, several for each rule set
 
 NUM_GAMES = 60
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +34,8 @@ from unojax.policies import POLICIES, LinearPolicy, PackedPolicy
 from unojax.rules import Rules
 from unojax.text import make_state, parse_action
 from unojax.view import View
+
+PROGRAMS: Final = 100  # in the slow part, several for each policy
 
 
 @dataclass(frozen=True)

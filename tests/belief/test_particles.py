@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -23,6 +23,8 @@ from unojax.belief.history import Prior
 from unojax.belief.opponents import Opponent, PolicyOpponent
 from unojax.belief.updaters import ParticleFilter
 from unojax.policies import POLICIES
+
+PROGRAMS: Final = 400  # in the slow part, several for each rule set
 
 NUM_PARTICLES, NUM_RUNS = 256, 40
 FEW_PARTICLES, FEW_RUNS = 128, 24

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import jax
 import numpy as np
 import pytest
@@ -14,6 +16,8 @@ from unojax import cards
 from unojax.belief.exact import exact_init, exact_update
 from unojax.belief.history import infer_action
 from unojax.belief.updaters import ParticleFilter
+
+PROGRAMS: Final = 80  # in the slow part, several for each rule set
 
 
 @pytest.mark.parametrize("name", slow_but(["thin"], ["forfeiting", "passing", "thin"]))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +33,9 @@ from unojax.observation import Observation, determinize, observe
 from unojax.policies import POLICIES
 from unojax.rules import Rules
 from unojax.text import make_observation, make_state, parse_action, parse_observation
+
+PROGRAMS: Final = 400  # in the slow part, several for each rule set
+
 
 RULES = {
     "forfeiting": oracle.FORFEITING,

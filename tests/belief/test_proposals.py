@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from functools import cache, partial
 from itertools import permutations
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,8 @@ from unojax.belief.particles.trajectory import RELEASED, Trajectories, as_words
 from unojax.observation import Observation
 from unojax.rules import Rules
 from unojax.text import make_state
+
+PROGRAMS: Final = 60  # a program for each proposal
 
 NUM = 40_000
 
@@ -118,7 +120,7 @@ def sets_of(sets: list[list[int]]) -> np.ndarray:
 def cards_playable_on(color: int, rank: int) -> np.ndarray:
     """Return all cards that may be played on a top card: uint32[4, 1]."""
     fits = np.array([is_playable(t, color, rank) for t in range(54)])
-    return np.stack(bits.pack(fits[cards.TYPE_OF_SLOT]))[:, None]
+    return np.stack(bits.static_words(fits[cards.TYPE_OF_SLOT]))[:, None]
 
 
 @cache
@@ -339,7 +341,7 @@ def test_a_draw_that_the_observer_does_not_see() -> None:
     """Of any card, or of one of a few that fit what the turn shows of it; into the fifth slot."""
     before = sample(seed=6)
     for fitting in ([], [YELLOW_1, YELLOW_2, GREEN_1]):
-        could_be = np.stack(bits.pack(np.isin(cards.TYPE_OF_SLOT, fitting)))[:, None] if fitting else None
+        could_be = np.stack(bits.static_words(np.isin(cards.TYPE_OF_SLOT, fitting)))[:, None] if fitting else None
         draw = jax.jit(
             lambda now, could_be=could_be: proposals.draw_unseen(SERIAL, words(6), now, crafted_history(), 4, could_be)
         )

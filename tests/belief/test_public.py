@@ -31,7 +31,7 @@ def types_of(labels: np.ndarray) -> np.ndarray:
 
 def all_of(types: np.ndarray) -> np.ndarray:
     """Return all cards of some types, bool[54]: uint32[4, 1]."""
-    return np.stack(bits.pack(types[cards.TYPE_OF_SLOT]))[:, None]
+    return np.stack(bits.static_words(types[cards.TYPE_OF_SLOT]))[:, None]
 
 
 def playable(color: int, rank: int) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,8 @@ from unojax.device.batching import Agenda, num_turns, put_in_columns, put_rows, 
 from unojax.device.random_bits import threefry_words
 from unojax.observation import Observation
 from unojax.policies import POLICIES
+
+PROGRAMS: Final = 200  # in the slow part, several for each rule set
 
 NUM_LANES, NUM_STEPS, NUM_PARTICLES = 24, 20, 32
 LANES, BLOCK_LANES = 4 * NUM_PARTICLES, 10 * NUM_PARTICLES

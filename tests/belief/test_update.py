@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from functools import cache, partial
-from typing import Any
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,9 @@ from unojax.belief.particles.weighing import Options, Weighing
 from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, ExactFilter, plain_info
 from unojax.observation import Observation, observe
 from unojax.text import make_state, parse_action
+
+PROGRAMS: Final = 120  # refusals build a belief outside of jit; the modes of JAX trace on their own
+
 
 NUM_PARTICLES, BATCH = 64, 8
 SMALL = {"max_slots": THIN.num_cards, "max_plays": 3}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +33,9 @@ from unojax.belief.updaters import (
 )
 from unojax.observation import Observation, observe
 from unojax.search.agents import monte_carlo
+
+PROGRAMS: Final = 150  # six updaters, each with programs to begin, to update and to look
+
 
 NUM_UPDATES, NUM_HANDS = 9, 4096
 KEY = jax.random.key(4)
