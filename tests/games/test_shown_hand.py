@@ -21,6 +21,8 @@ from unojax.search import MIN_REPLICATES
 from unojax.terminal.table import event as event_words
 from unojax.terminal.table_conversation import words_of
 
+PROGRAMS = 100  # Particle filters, advice and reviews.
+
 AGENT = {"agent": "mc:rollouts=16,particles=64,policy=uniform,model=uniform|scarcest-color", "seed": 3}
 HAND = "R1 R5 Y2 YS B7 G+2 W"
 BEFORE = "r5 w4b"
