@@ -64,6 +64,7 @@ def test_only_the_missing_suffix_is_computed(views: list[Observation]) -> None:
     assert cache.belief(views) is first and cache.belief(views[:3]) is not first
     assert 0 < float(cache.track(views[:4]).info.ess) <= 64.01 and cache.track(views[:4]) is cache.track(views[:4])
     assert astuple(cache.stats) == (5, 3, LENGTH - 1, 0, LENGTH)
+    assert cache.belief(jax.tree.map(np.copy, views)) is first, "equal observations have the same key"
     # Another start is another belief, and so is another game or another deck.
     cache.belief(views[3:6])
     assert cache.stats.updates == LENGTH - 1 + 2

@@ -32,7 +32,7 @@ from unojax.game import State
 from unojax.observation import Observation, observe
 from unojax.policies import POLICIES, LinearPolicy, PackedPolicy
 from unojax.rules import Rules
-from unojax.text import make_state, parse_action
+from unojax.text import format_action, make_state, parse_action
 from unojax.view import View
 
 PROGRAMS: Final = 100  # in the slow part, several for each policy
@@ -111,6 +111,9 @@ def test_packed_hands_are_weighed_as_by_the_protocol(name: str) -> None:
             num_ties = 3 if isinstance(getattr(model, "policy", None), LinearPolicy) else 0
             assert (~is_same).sum() <= num_ties, (fast[~is_same], slow[~is_same])
             possible += int((fast > 0).sum())
+            if model is consistent_opponent:
+                played = cards.TYPE_NAMES.index(format_action(action).partition(":")[0])
+                np.testing.assert_array_equal(fast, cards.count_types(hands)[:, played] > 0)
     assert possible > 200
     if model is consistent_opponent:
         return
@@ -118,6 +121,13 @@ def test_packed_hands_are_weighed_as_by_the_protocol(name: str) -> None:
     assert (probs[~legal] == 0).all()
     if model.tremble > 0 and name != "greedy, trembling":
         assert (np.where(legal, probs - model.tremble / legal.sum(-1, keepdims=True), 0.0) > -1e-6).all()
+
+
+def test_uniform_opponent_by_hand() -> None:
+    """All six legal actions have the same probability: a play, the colours of a wild card, and a draw at will."""
+    state = make_state("R1 W B9", "Y1 Y2", "R7", rules=OFFICIAL)
+    for action in ("R1", "W:R", "W:Y", "W:B", "W:G", "draw"):
+        assert_prob(state, action, uniform_opponent, 1 / 6)
 
 
 def test_trembling_by_hand() -> None:

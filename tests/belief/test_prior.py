@@ -65,7 +65,8 @@ def hands_behind(seen: Observation) -> dict[tuple[int, ...], float]:
 def test_beliefs_know_the_deal(case: str) -> None:
     """Standard deviation of a share of 65,536 hands: below 0.002, and below 0.004 of weighted ones.
 
-    Later in the game, all filters begin as from the prior "uniform": cards were dealt or drawn at any time.
+    Later in the game, all filters begin as from the prior "uniform", with equal weights: cards were dealt or drawn at any time.
+    That prior is uniform over the subsets of the unseen cards.
     """
     seat, (*hands, top), rules = CASES[case]
     seen = jax.device_get(observe(make_state(*hands, top, rules=rules), seat))
@@ -75,6 +76,9 @@ def test_beliefs_know_the_deal(case: str) -> None:
     exact, uniform = (exact_init(seen, prior=prior).count_probs for prior in ("deal", "uniform"))
     np.testing.assert_allclose(exact, expected, atol=1e-12)
     assert np.abs(uniform - expected).max() > 0.03
+    subsets = combinations(np.repeat(np.arange(54), seen.unseen).tolist(), int(seen.opponent_count))
+    held = np.array([np.bincount(subset, minlength=54) for subset in subsets])
+    np.testing.assert_allclose(uniform, (held[..., None] == np.arange(5)).mean(0), atol=1e-12)
     later = dataclasses.replace(seen, last_action=np.int8(1))
     assert not looks_dealt(later)
     np.testing.assert_array_equal(exact_init(later, prior="deal").count_probs, uniform)
@@ -82,6 +86,7 @@ def test_beliefs_know_the_deal(case: str) -> None:
         for view, probs in ((seen, expected), (later, uniform)):
             found = begin(view, jax.random.key(1))
             np.testing.assert_allclose(look(found), probs, atol=0.015)
+            assert view is seen or np.ptp(found.log_weights) == 0
 
 
 def test_in_mid_game_nobody_has_drawn_for_the_start_card() -> None:

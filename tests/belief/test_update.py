@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 from functools import cache, partial
 from typing import Any, Final
@@ -244,12 +245,13 @@ def test_what_is_no_finite_likelihood_is_impossible(uneven: tuple[Belief, Transi
 def test_when_a_belief_is_resampled_or_begins_again(uneven: tuple[Belief, Transition]) -> None:
     """Contract: systematic resampling when ESS < N/2, threshold configurable. Nothing is resampled if nothing moved.
 
-    A belief begins again at the last slot or record that fits.
+    The weights have an ESS of N/4. A belief begins again at the last slot or record that fits.
     """
     belief, of = uneven
-    assert not weighed(belief, of, ess_threshold=0.1).resampled and weighed(belief, of, ess_threshold=1.0).resampled
+    assert inspect.signature(belief_update).parameters["ess_threshold"].default == 0.5
+    assert not weighed(belief, of, ess_threshold=0.24).resampled and weighed(belief, of, ess_threshold=0.26).resampled
     nothing = of._replace(moved=np.bool_(False))
-    assert not weighed(belief, nothing, ess_threshold=1.0).resampled
+    assert not weighed(belief, nothing, ess_threshold=0.26).resampled
     for field, most in (("num_slots", belief.public.max_slots), ("num_records", belief.public.max_records - 1)):
         full, outgrown = (dataclasses.replace(of.new, **{field: np.int32(number)}) for number in (most, most + 1))
         assert not weighed(belief, of._replace(new=full)).restarted, field

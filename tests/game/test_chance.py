@@ -58,7 +58,7 @@ def test_a_new_game_is_a_uniform_deal_of_seven_cards_each_and_one_turned_up(rule
 def test_start_cards_and_first_players():
     """A Wild or Wild+4 that is put back never is on top; a wild on top has a uniform colour.
 
-    Player 0 moves first, or a fair coin decides, independent of the colour.
+    Player 0 moves first and owes no cards, or a fair coin decides, independent of the colour.
     """
     is_colored = cards.COLOR_OF_TYPE >= 0
     no_wild_draw_four = np.arange(cards.NUM_TYPES) != cards.WILD_DRAW_FOUR_TYPE
@@ -78,7 +78,8 @@ def test_start_cards_and_first_players():
             assert_distributed(np.bincount(games.current_player, minlength=2), [1 / 2, 1 / 2])
             both = games.current_player[is_wild] * 4 + games.color[is_wild]
             assert_distributed(np.bincount(both, minlength=8), np.full(8, 1 / 8))
-    assert (starts(Rules()).current_player == 0).all()
+    plain = starts(Rules())
+    assert (plain.current_player == 0).all() and (plain.penalty == 0).all()
 
 
 def draws_of(state: State) -> np.ndarray:
