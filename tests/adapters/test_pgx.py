@@ -80,25 +80,19 @@ def test_determinization_keeps_the_view_and_samples_the_hand_from_the_belief(bel
     key = jax.random.key(1)
     state = seventh_position(key)
     me = int(state.current_player)
-    look = jax.vmap(observe, (0, None))
-
-    @jax.jit
-    def deal(key):
-        dealt = jax.vmap(env.determinize, (None, 0))(state, jax.random.split(key, num_deals))
-        everywhere = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num_deals, *leaf.shape)), state)
-        seen = look(dealt._seats.state, me), look(everywhere._seats.state, me)
-        return dealt, jax.vmap(env.observe)(dealt), seen
-
     assert not state.terminated
-    dealt, looks, (one, other) = jax.device_get(deal(key))
+    deal = jax.jit(lambda state, key: jax.vmap(env.determinize, (None, 0))(state, jax.random.split(key, num_deals)))
+    look = jax.jit(jax.vmap(observe, (0, None)), static_argnums=1)
+    dealt = deal(state, key)
+    everywhere = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (num_deals, *leaf.shape)), jax.device_get(state))
+    # By one function for both: the probabilities of a belief may be rounded otherwise in a larger program.
+    same, looks = jax.device_get([jax.vmap(env.observe)(states) for states in (everywhere, dealt)])
+    dealt, one, other = jax.device_get((dealt, look(dealt._seats.state, me), look(everywhere._seats.state, me)))
     before, after = jax.device_get(state._seats.state), dealt._seats.state
     assert_trees_equal(one, other)
-    for field, value in (
-        (looks, state.observation),
-        (dealt.observation, state.observation),
-        (dealt.legal_action_mask, state.legal_action_mask),
-    ):
-        np.testing.assert_array_equal(field, np.broadcast_to(value, field.shape))
+    np.testing.assert_array_equal(looks, same)
+    np.testing.assert_array_equal(dealt.observation, everywhere.observation)
+    np.testing.assert_array_equal(dealt.legal_action_mask, everywhere.legal_action_mask)
     theirs, unseen = counts_of(after.hands[:, 1 - me]), counts_of(before.hands[1 - me]) + counts_of(before.deck)
     np.testing.assert_array_equal(theirs + counts_of(after.deck), np.broadcast_to(unseen, theirs.shape))
     size = int(before.hands[1 - me].sum())
