@@ -274,6 +274,9 @@ def test_early_stop_saves_rollouts_and_keeps_the_contenders(endgames, searched):
     share = stopped.num_samples[legal].mean() / 512
     assert 0.3 < share < 0.9, share
     assert (stopped.num_samples[legal] == 128).any(), "some plays are pruned after the first round"
+    # The rounds of a play that stays are parts of the same 512 rollouts, each with random words of its own.
+    stays = legal & (stopped.num_samples == 512)
+    np.testing.assert_allclose(stopped.value[stays], full.value[stays], atol=1e-6)
     best_full, best_stopped = (np.argmax(np.where(legal, e.value, -np.inf), axis=1) for e in (full, stopped))
     rows = np.arange(len(exact))
     assert (full.value[rows, best_full] - full.value[rows, best_stopped] < 0.1).all(), "another choice only of close values"
