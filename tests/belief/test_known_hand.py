@@ -22,6 +22,8 @@ from unojax.belief.updaters import BootstrapFilter, ExactFilter, ParticleFilter,
 from unojax.observation import Observation
 from unojax.policies import POLICIES
 
+PROGRAMS = 160  # Two filters, with and without types, and their evidence.
+
 OFFICIAL = Rules.official(deck=deck_of("R1 R1 R2 RS R+2 Y1 Y2 YR Y+2 B1 B3 W W W+4 W+4 W+4"), hand_size=4)
 FAMILY = Family((uniform_opponent, PolicyOpponent(POLICIES["guard"], 0.2)))
 ROOM: dict[str, Any] = {"max_slots": 32, "max_plays": 24}

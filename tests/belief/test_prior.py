@@ -19,6 +19,8 @@ from unojax.belief.history import looks_dealt
 from unojax.observation import Observation, observe
 from unojax.rules import Rules
 
+PROGRAMS = 60  # Beliefs under each kind of start card.
+
 DECK = deck_of("R1 R2 R3 R+2 R+2 W W+4 W+4 W+4")
 """Few cards can be turned up, so that the start card is much evidence."""
 NUM_HANDS = 65536

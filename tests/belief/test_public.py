@@ -17,6 +17,8 @@ from unojax.observation import Observation
 from unojax.rules import Rules
 from unojax.text import make_state
 
+PROGRAMS = 60  # Observations of each kind of choice.
+
 add_slots = jax.jit(public.add_slots)
 append = jax.jit(public.append)
 choice = jax.jit(public.observed_choice)

@@ -21,6 +21,8 @@ from unojax.policies import POLICIES
 from unojax.solve import play
 from unojax.solve.seen import look_back
 
+PROGRAMS = 70  # A search, beliefs and policies on trees.
+
 
 class Digesting:
     """Remembers a digest of its observations, in order, and plays by it, so that an `update` with a wrong past shows."""
