@@ -144,6 +144,16 @@ def test_unreadable_observations_are_refused():
     refused_texts(text.parse_observation, {word: [lines.replace(*change)] for word, change in contradictions.items()})
 
 
+def test_a_penalty_that_may_be_challenged_names_the_colour_before():
+    make = partial(text.make_observation, "R1", "W+4:B", 3, pile="Y+2 R3 W+4", rules=Rules.official(stacking=True))
+    for penalty, due, before in ((f"{number}?R", number, cards.COLOR_LETTERS.index("R")) for number in (4, 8)):
+        seen = make(penalty=penalty)
+        assert (int(seen.penalty), int(seen.contested)) == (due, before)
+    # A failed challenge adds two, and a sum with a +2 is no multiple of four.
+    assert [int(make(penalty=due).contested) for due in (6, 10)] == [-1, -1]
+    refusals({"colour was active before (4)": lambda: make(penalty=4), "colour was active before (8)": lambda: make(penalty=8)})
+
+
 def test_states_and_observations_are_told_apart_and_batches_refused():
     state = text.make_state("R1", "R1", "Y+2")
     seen = look(state, 0)
