@@ -170,7 +170,7 @@ def test_the_commands_write_files(capsys: pytest.CaptureFixture[str], tmp_path: 
         assert sorted(numbers) == [(False, n) for n in range(51)] + [(True, n) for n in range(50)]
         winners = np.where(found["winner"] == 0, found["player_0"], found["player_1"])
         share = 100 * np.mean((winners == "uniform") & (found["winner"] >= 0))
-    assert f"{share:.1f} (" in said
+    assert f"{share:.1f} ± " in said
 
 
 def test_bad_options_are_refused_in_one_line(capsys: pytest.CaptureFixture[str]):
