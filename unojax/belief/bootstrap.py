@@ -32,7 +32,7 @@ from unojax.belief.hands import gain
 from unojax.belief.history import Prior
 from unojax.belief.opponents import Family, Opponent, OpponentModel, uniform_opponent
 from unojax.belief.particles import Info, public
-from unojax.belief.particles.belief import check_start, deal_of, shows_deal
+from unojax.belief.particles.belief import check_start, deal_of, info_of_hand, shows_deal
 from unojax.belief.particles.likelihood import card_fits, choice_prob, start_log_prob
 from unojax.belief.particles.public import Record
 from unojax.bits import Words
@@ -200,21 +200,12 @@ def bootstrap_given_hand(belief: BootstrapBelief, hand: Array) -> tuple[Bootstra
     packed = bits.pack(hand)
     is_hand = (jnp.stack(belief.packed) == jnp.stack(packed)[:, None]).all(0)
     log_evidence = jax.nn.logsumexp(jnp.where(is_hand, belief.log_weights, -jnp.inf))
-    inconsistent = bits.count(packed) != bits.count(belief.packed)[0]
+    is_possible = bits.count(packed) == bits.count(belief.packed)[0]
     copies = bits.map_words(lambda word: jnp.full(belief.log_weights.shape, word), packed)
     log_weights = resample.uniform_log_weights(belief.num_particles)
     given = dataclasses.replace(belief, log_weights=log_weights, packed=copies)
-    given = jax.tree.map(partial(jnp.where, inconsistent), belief, given)
-    never = jnp.bool_(False)
-    return given, Info(
-        ess=resample.effective_sample_size(given.log_weights),
-        log_evidence=jnp.where(inconsistent, 0.0, log_evidence),
-        depleted=~inconsistent & jnp.isneginf(log_evidence),
-        restarted=~inconsistent,
-        resampled=never,
-        acceptance=jnp.float32(0.0),
-        inconsistent=inconsistent,
-    )
+    given = jax.tree.map(partial(jnp.where, is_possible), given, belief)
+    return given, info_of_hand(is_possible, log_evidence, given.log_weights)
 
 
 def _any_card(key: Array, hands: Words) -> Words:

@@ -123,17 +123,21 @@ class ExactBelief:
         Raises:
             ValueError: If `hand` has another shape or type.
         """
-        hand = np.asarray(hand)
-        if hand.shape == (cards.NUM_CARDS,) and hand.dtype == bool:
-            counts = cards.count_types(hand)
-        elif hand.shape == (cards.NUM_TYPES,) and hand.dtype.kind in "iu":
-            counts = hand.astype(np.int64)
-        else:
-            raise ValueError(f"hand must be bool[108] or integer counts[54], got {hand.dtype}{list(hand.shape)}")
+        counts = _counts_of(hand)
         on_axes = counts[self.types]
         is_in_table = counts.sum() == on_axes.sum() and (on_axes >= 0).all() and (on_axes < self.probs.shape).all()
         prob = float(self.probs[tuple(on_axes)]) if is_in_table else 0.0
         return math.log(prob) if prob > 0 else -math.inf
+
+
+def _counts_of(hand: np.ndarray | Array) -> np.ndarray:
+    """Return the counts int[54] of a hand, bool[108] or integer[54]. Raises ValueError for another shape or type."""
+    hand = np.asarray(hand)
+    if hand.shape == (cards.NUM_CARDS,) and hand.dtype == bool:
+        return cards.count_types(hand)
+    if hand.shape == (cards.NUM_TYPES,) and hand.dtype.kind in "iu":
+        return hand.astype(np.int64)
+    raise ValueError(f"hand must be bool[108] or integer counts[54], got {hand.dtype}{list(hand.shape)}")
 
 
 def exact_init(
@@ -310,9 +314,8 @@ def exact_given_hand(belief: ExactBelief, hand: np.ndarray | Array) -> tuple[Exa
     log_evidence = belief.log_prob(hand)
     if math.isinf(log_evidence):
         raise UnexplainedError("the hand is impossible after this history: check the hand and the observations before it")
-    counts = np.asarray(hand) if np.asarray(hand).dtype != bool else cards.count_types(np.asarray(hand))
     is_hand = np.zeros(belief.probs.shape)
-    is_hand[tuple(counts[belief.types])] = 1.0
+    is_hand[tuple(_counts_of(hand)[belief.types])] = 1.0
     drawn = None if belief.drawn is None else belief.drawn * is_hand / math.exp(log_evidence)
     given = replace(belief, probs=is_hand, drawn=drawn)
     if belief.log_type_probs is None:

@@ -118,11 +118,8 @@ def _contested_hand(seen: Observation, event: Event) -> np.ndarray:
 
 def _shown_hand(seen: Observation, event: Event, me: str) -> np.ndarray:
     """Return the hand that the other player showed at the observer's challenge."""
-    hand, unseen, held = (
-        cards.count_types(text.parse_cards(event.shown)).astype(int),
-        unseen_types(seen),
-        int(seen.opponent_count),
-    )
+    hand = cards.count_types(text.parse_cards(event.shown)).astype(int)
+    unseen, held = unseen_types(seen), int(seen.opponent_count)
     if hand.sum() != held:
         raise ValueError(f"the hand shown must have {held} cards, as many as the other player holds, got {hand.sum()}")
     if (seen_elsewhere := np.flatnonzero(hand > unseen)).size:

@@ -153,6 +153,25 @@ class Info(NamedTuple):
         return by_field(self)
 
 
+def info_of_hand(is_possible: Array, log_evidence: Array, log_weights: Array) -> Info:
+    """Return the diagnostics of a belief that was conditioned on a hand which the opponent showed.
+
+    Args:
+        is_possible: bool[] the hand is possible at the position; if not, the belief is unchanged.
+        log_evidence: float32[] nats, ln P(hand | history); -inf if no particle leads to the hand.
+        log_weights: float32[N] normalised log weights that estimate it.
+    """
+    return Info(
+        ess=resample.effective_sample_size(log_weights),
+        log_evidence=jnp.where(is_possible, log_evidence, 0.0),
+        depleted=is_possible & jnp.isneginf(log_evidence),
+        restarted=is_possible,
+        resampled=jnp.bool_(False),
+        acceptance=jnp.float32(0.0),
+        inconsistent=~is_possible,
+    )
+
+
 def belief_init(
     observation: Observation,
     key: Array,

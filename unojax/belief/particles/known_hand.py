@@ -24,12 +24,12 @@ import numpy as np
 from jax import Array
 from jax.scipy.special import logsumexp
 
-from unojax import bits, cards
+from unojax import cards
 from unojax.belief import history as reading
 from unojax.belief import resample
 from unojax.belief.opponents import Opponent, check_types, uniform_opponent
 from unojax.belief.particles import proposals
-from unojax.belief.particles.belief import Belief, Info, draw_start, start_target
+from unojax.belief.particles.belief import Belief, Info, draw_start, info_of_hand, start_target
 from unojax.belief.particles.likelihood import log_likelihood, log_type_probs, mixed
 from unojax.belief.particles.public import PublicHistory
 from unojax.belief.particles.rows import SERIAL
@@ -117,16 +117,7 @@ def _given_hand(belief: Belief, observation: Observation, hand: Array, key: Arra
         log_types=log_types,
     )
     given = jax.tree.map(partial(jnp.where, is_possible), given, belief)
-    never = jnp.bool_(False)
-    return given, Info(
-        ess=resample.effective_sample_size(jnp.where(is_possible, of_particle, belief.log_weights)),
-        log_evidence=jnp.where(is_possible, log_evidence, 0.0),
-        depleted=is_possible & depleted,
-        restarted=is_possible,
-        resampled=never,
-        acceptance=jnp.float32(0.0),
-        inconsistent=~is_possible,
-    )
+    return given, info_of_hand(is_possible, log_evidence, jnp.where(is_possible, of_particle, belief.log_weights))
 
 
 def _log_joint(belief: Belief, observation: Observation, counts: Array, random: Array, opponent: Opponent) -> Array:
@@ -153,8 +144,7 @@ def _without_hand(now: Trajectories, history: PublicHistory, counts: Array, rand
     is_slot = jnp.arange(history.max_slots) < history.num_slots
 
     def num_open(color: Array, rank: Array) -> Array:
-        of_type = jnp.stack(bits.type_mask(color, rank))[:, None]
-        return (proposals.open_slots(history, of_type) & is_slot).sum(dtype=jnp.int32)
+        return (proposals.takes_type(history, color, rank) & is_slot).sum(dtype=jnp.int32)
 
     order = jnp.argsort(jax.vmap(num_open)(colors, ranks))
     ends = jnp.cumsum(counts[order], dtype=jnp.int32)

@@ -91,7 +91,7 @@ def condition_on_play(
     # A slot with fewer alternatives is more likely to be chosen: c_j is close to the conditional probability of each slot. Whole
     # numbers keep sums exact and fit two sums in a word; the sum is below 2^16.
     num_allowed = bits.count(as_words(history.allowed))
-    shares = jnp.where(_takes_type(history, color, rank), _SHARES // jnp.maximum(num_allowed, 1), 0).astype(jnp.uint32)
+    shares = jnp.where(takes_type(history, color, rank), _SHARES // jnp.maximum(num_allowed, 1), 0).astype(jnp.uint32)
 
     def share(slot: ArrayLike) -> Array:
         row = rows.label_at(now.labels, jnp.asarray(slot)) if jnp.ndim(slot) else now.labels[slot]
@@ -143,7 +143,7 @@ def condition_on_drawn_play(
     label = rows.once(history, lambda: random_card(hash_bits(random, _COPY), copies))
     could_hold = insertable(rows, now, history, slot)
     others = map_words(lambda a, d, c: a & d & ~c, could_hold, in_deck, card_words(label))
-    fits = _takes_type(history, color, rank)[slot] & (bits.any_of(copies) != 0)
+    fits = takes_type(history, color, rank)[slot] & (bits.any_of(copies) != 0)
     log_weight = jnp.log(bits.count(copies).astype(jnp.float32)) - jnp.log1p(bits.count(others).astype(jnp.float32))
     after = now._replace(
         hand=now.hand & ~card_of(drawn),
@@ -234,7 +234,7 @@ def condition_on_seen_draw(
         own=jnp.where(keeps, now.own | card_of(label), now.own),
         labels=rows.put(history, now.labels, (jnp.where(changed, slot, NO_SLOT), new)),
     )
-    takes = _takes_type(history, color, rank)
+    takes = takes_type(history, color, rank)
 
     def share(slot: ArrayLike) -> Array:
         could_hold = takes[slot] & _exchangeable(rows, now, history, slot, after.labels[slot], is_barred)
@@ -380,6 +380,6 @@ def _random_copy(rows: Rows, random: Array, now: Trajectories, history: PublicHi
     return rows.once(history, lambda: random_card(hash_bits(random, _COPY), copies))
 
 
-def _takes_type(history: PublicHistory, color: Array, rank: Array) -> Array:
+def takes_type(history: PublicHistory, color: Array, rank: Array) -> Array:
     """Return whether each slot could hold a type: bool[S]. It is public, and the same for all copies."""
     return open_slots(history, jnp.stack(bits.type_mask(color, rank))[:, None])
