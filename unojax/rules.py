@@ -248,9 +248,9 @@ class Rules:
         """Whether turns are plain and drawn cards are kept, from a deck that never gets the top card back."""
         return self.has_plain_turns and self.play_drawn == "no" and not self.reshuffle_top
 
-    def has_turns_of(self, other: Rules) -> bool:
-        """Whether turns are those of other rules; deals, decks and ends of games may differ (`TURNS`)."""
-        return all(getattr(self, name) == getattr(other, name) for name in TURNS)
+    def turns_unlike(self, other: Rules) -> dict[str, Any]:
+        """Return the fields of turns (`TURNS`) that differ from other rules; deals, decks and ends of games are not compared."""
+        return {name: getattr(self, name) for name in TURNS if getattr(self, name) != getattr(other, name)}
 
     @property
     def tells_of_hands(self) -> bool:

@@ -12,17 +12,14 @@ import os
 import re
 import shlex
 import shutil
-import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from inspect import Parameter, signature, unwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from unojax.device.blame import blamed_on
-from unojax.docstrings import read_docstring
 from unojax.files.own import file_of, is_own, load_own, split_own
 
 if TYPE_CHECKING:
@@ -109,7 +106,7 @@ def choose_opponent(asked: str | None, rules: Rules) -> str:
 
     if asked is not None:
         return asked
-    is_known = not rules.unknown and any(rules.has_turns_of(PRESETS[name]) for name in SHIPPED_RULES)
+    is_known = not rules.unknown and any(not rules.turns_unlike(PRESETS[name]) for name in SHIPPED_RULES)
     return "value" if is_known else "mc:rollouts=200"
 
 
@@ -457,79 +454,3 @@ def format_value(value: Any) -> str:
         short = f"{value:g}"
         return short if float(short) == value else repr(value)
     return str(value)
-
-
-@dataclass(frozen=True)
-class Key:
-    """A key of a spec.
-
-    Attributes:
-        key: Name of the key.
-        kind: Allowed values.
-        default: Default value.
-        meaning: Meaning of the key.
-        is_shared: True if another agent documents the key in the same words.
-    """
-
-    key: str
-    kind: str
-    default: str
-    meaning: str
-    is_shared: bool
-
-
-@dataclass(frozen=True)
-class AgentHelp:
-    """Description of an agent.
-
-    Attributes:
-        summary: Summary of the agent.
-        parameters: Keys of its spec.
-    """
-
-    summary: str
-    parameters: list[Key]
-
-
-@dataclass(frozen=True)
-class AgentsReport:
-    """Output of `unojax agents`.
-
-    Attributes:
-        policies: Summary of each policy, by name.
-        agents: Details of each agent, by name.
-    """
-
-    policies: dict[str, str]
-    agents: dict[str, AgentHelp]
-
-
-def describe_agent(name: str) -> AgentHelp:
-    """Describe an agent and its keys, from the docstring of the function that makes it."""
-    try:
-        factory = factory_of(name)
-    except ValueError as error:
-        # A required library is missing.
-        return AgentHelp(f"{error}.", [])
-    summary, meanings = read_docstring(factory)
-    parameters = []
-    for key, (kind, default) in keys_of(factory).items():
-        # Python -OO strips docstrings.
-        meaning = meanings.get(key, "")
-        if is_shared := meaning.startswith("as in `"):
-            # The function named there documents the key.
-            other = getattr(sys.modules[factory.__module__], meaning.split("`")[1])
-            meaning = read_docstring(other)[1].get(key, "")
-        # Measurements behind a default stand in brackets and are shown only in the docstring.
-        meaning = re.sub(r"\s*\([^()]*\)", "", meaning).replace("`", "").rstrip(".")
-        parameters.append(Key(key, _kind_words(kind), format_value(default), meaning, is_shared))
-    return AgentHelp(summary, parameters)
-
-
-def _kind_words(kind: Any) -> str:
-    """Describe the type of a parameter by its allowed values."""
-    if kind in (int, float, str, bool, types.NoneType):
-        return {int: "whole number", float: "number", str: "text", bool: "true, false", types.NoneType: "none"}[kind]
-    if get_origin(kind) is Literal:
-        return ", ".join(map(str, get_args(kind)))
-    return " or ".join(_kind_words(option) for option in get_args(kind))

@@ -8,8 +8,9 @@ from typing import Any, Final
 from rich.text import Text
 
 from unojax.cli import output
+from unojax.cli.agent_help import AgentsReport, describe_agent
 from unojax.cli.options import JsonTarget
-from unojax.specs import AGENTS, AgentsReport, describe_agent
+from unojax.specs import AGENTS
 from unojax.terminal import tables
 
 _OWN: Final = {

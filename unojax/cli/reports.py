@@ -75,9 +75,9 @@ def reports() -> dict[str, tuple[type[Any], ...]]:
     from unojax.arena.evaluation import EvaluationReport
     from unojax.arena.tournaments import ArenaReport
     from unojax.arena.win_rates import SimulationReport
+    from unojax.cli.agent_help import AgentsReport
     from unojax.games.advising import AdviceReport
     from unojax.solve.runs import ExploitReport, SolveReport
-    from unojax.specs import AgentsReport
 
     return {
         "simulate": (SimulationReport, Setting),

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import jax
 from jax import Array
 
-from unojax.rules import TURNS, Rules, as_rules
+from unojax.rules import Rules, as_rules
 from unojax.value.features import Features
 from unojax.value.shape import NetworkConfig, Outputs
 
@@ -63,9 +63,8 @@ def knows_turns(network: Network, rules: Rules) -> bool:
 
 def unknown_turns(network: Network, rules: Rules) -> list[str]:
     """List the fields of turns in which rules differ from the nearest ones that a network was trained for, as `name=value`."""
-    trained = map(as_rules, network.config.rules)
-    different = ([name for name in TURNS if getattr(rules, name) != getattr(known, name)] for known in trained)
-    return [f"{name}={getattr(rules, name)!r}" for name in min(different, key=len)]
+    nearest = min((rules.turns_unlike(as_rules(name)) for name in network.config.rules), key=len)
+    return [f"{name}={value!r}" for name, value in nearest.items()]
 
 
 def check_network(network: Network, name: str, rules: Rules, discount: float | None = None) -> None:
