@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.helpers import refusals
 from tests.web.serving import TABLES, Tab
+from unojax.games.at_table import Table as AtTable
 from unojax.games.gamefile import read_game
 
 
@@ -122,3 +124,23 @@ def test_refused_clicks_are_explained_and_change_nothing(dealt: Table):
         dealt.click(**click)
         assert "".join(dealt.notices[number:]).startswith(says), click
         assert dealt.state["moves"] == before["moves"] and dealt.events == []
+
+
+def test_a_table_that_can_not_continue_is_set_aside(tmp_path: Path):
+    tab = Table(tmp_path, TABLES)
+    tab.path.write_text("{}")
+    tab.send(kind="hello")
+    assert [message["kind"] for message in tab.sent[-2:]] == ["state", "custom"]
+    assert tab.notices[-1].startswith("The last game can't go on, so this is another one: ")
+    assert (tmp_path / f"{tab.name}.kept.json").read_text() == "{}" and tab.state["says"].startswith(
+        "Which cards were you dealt?"
+    )
+
+
+def test_each_tab_plays_on_in_a_table_of_its_own(tmp_path: Path):
+    begun = AtTable("R1 RS W", "R0", rules=TABLES.rules, agent=TABLES.agent)
+    first, second = (Table(tmp_path, replace(TABLES, table=begun)) for _ in range(2))
+    for tab in (first, second):
+        tab.send(kind="hello")
+    first.pick("R1")
+    assert first.events == ["R1"] and second.events == [] and begun.events == ()

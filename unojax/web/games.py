@@ -166,9 +166,7 @@ class Games:
             game = self.find(name)
         except (ValueError, RuntimeError) as error:
             # An opponent may also fail, or need more memory than available.
-            if (aside := put_aside(self._store.path(name))) is not None:
-                why = str(error).partition("\n")[0]
-                notice = f"The last game can't go on, so this is another one: {why}. Its file is now {str(aside)!r}."
+            notice = self._store.set_aside(name, error)
             game = self._store.keep(name, self._new(name, self._defaults.opponent, self._defaults.seat, self._defaults.rules))
             game.begin(self._defaults.seed)
         self._send(name, {"kind": "choices", "choices": game.choices})

@@ -55,6 +55,17 @@ class Store(Generic[_Game]):
         self._loaded.put(name, game)
         return game
 
+    def set_aside(self, name: str, error: Exception) -> str:
+        """Set aside the file of a game that can't continue; return the message for the person, empty without a file.
+
+        Raises:
+            ValueError: As `path` and `put_aside`.
+        """
+        if (aside := put_aside(self.path(name))) is None:
+            return ""
+        why = str(error).partition("\n")[0]
+        return f"The last game can't go on, so this is another one: {why}. Its file is now {str(aside)!r}."
+
 
 def put_aside(path: Path) -> Path | None:
     """Rename the file of a game, if it exists, so that the next game does not replace it.

@@ -65,10 +65,11 @@ class Tables:
 
     def hear(self, name: str, message: dict[str, Any]) -> None:
         """Answer a message of a tab. Raises ValueError, with a message for the person, if the request is refused."""
-        kind, board = message.get("kind"), self.find(name)
+        kind = message.get("kind")
         if kind == "hello":
-            board.show()
-        elif kind == "deal":
+            return self._greet(name)
+        board = self.find(name)
+        if kind == "deal":
             board.new_table()
         elif kind == "load":
             saved = parse_game(str(message.get("text", "")))
@@ -78,12 +79,30 @@ class Tables:
             self._send(name, {"kind": "record", "text": board.record.to_json()})
         elif kind == "board":
             board.hear(message.get("content"))
+        return None
+
+    def _greet(self, name: str) -> None:
+        """Show a tab its table; set aside a file that can't continue."""
+        notice = ""
+        try:
+            board = self.find(name)
+        except ValueError as error:
+            notice = self._store.set_aside(name, error)
+            board = self.find(name)
+        board.show()
+        if notice:
+            # After the position: a page that draws another position clears the message.
+            board.tell(notice)
 
     def find(self, name: str) -> TabTable:
         """Return the table of a tab, from its file if necessary."""
 
         def load(path: Path) -> TabTable:
-            return self._new(name, Table.resume(path, agent=self._defaults.agent) if path.exists() else self._defaults.table)
+            if path.exists():
+                return self._new(name, Table.resume(path, agent=self._defaults.agent))
+            # A tab plays on in a table of its own.
+            start = self._defaults.table
+            return self._new(name, None if start is None else start.after(""))
 
         return self._store.find(name, load)
 
