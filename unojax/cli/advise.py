@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Optional
 
 import tyro
@@ -130,8 +131,8 @@ class Advise:
         assert advised is not None
         if stopped:
             output.note("advise", f"stopped after {advised.seconds:.1f} s of the search")
-        report = advised.report(seed=self.seed, agent=self.agent)
-        output.report("advise", self.json, lambda: _tables(self, advised), lambda: report, setting)
+        results = partial(advised.report, seed=self.seed, agent=self.agent)
+        output.report("advise", self.json, partial(_tables, self, advised), results, setting)
         return EXIT_INTERRUPTED if stopped else 0
 
 

@@ -98,7 +98,11 @@ class PlayGame:
         if path is not None and (self.resume is None or Path(path).resolve() != Path(self.resume).resolve()):
             _check_is_free(path)
         agent, search = parse_agent(setup.opponent, rules=setup.rules), self._adviser(setup.rules)
-        return play_games(setup, agent, search, path, auto_draw=self.auto_draw)
+        try:
+            session = setup.start(agent)
+        except ValueError as error:
+            raise ValueError(f"--resume: {error}") from None
+        return play_games(setup, session, agent, search, path, auto_draw=self.auto_draw)
 
     def _serve(self, rules: Rules) -> int:
         """Serve the page until Ctrl-C."""

@@ -278,26 +278,25 @@ def read_line(prompt: str) -> str:
     return line
 
 
-def play_games(setup: Setup, agent: Agent, search: SearchAgent | None, path: str | None, *, auto_draw: bool = False) -> int:
+def play_games(
+    setup: Setup, session: Session, agent: Agent, search: SearchAgent | None, path: str | None, *, auto_draw: bool = False
+) -> int:
     """Play a game and its rematches in the terminal; return the exit status as `Conversation.run` does.
 
     Args:
-        setup: The first game.
+        setup: Setup of the first game.
+        session: The first game, begun by the setup.
         agent: The opponent, which keeps its memory of the person.
         search: Search behind the advice, whose posterior over opponent types carries over to the rematch. None: no advice.
         path: File of the first game; rematches are saved beside it. None: games are not saved.
         auto_draw: As in `Conversation`.
 
     Raises:
-        ValueError: If a saved game can't be resumed, or a file can't be written.
+        ValueError: If a file can't be written.
     """
     console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
-    last, log_types, tally = None, None, Tally()
+    log_types, tally = None, Tally()
     while True:
-        try:
-            session = setup.start(agent, last)
-        except ValueError as error:
-            raise ValueError(f"--resume: {error}") from None
         advisor = None if search is None else Advisor(search, advice_key(setup.seed), log_types=log_types)
         ahead = Ahead(session, advisor)
         conversation = Conversation(
@@ -320,5 +319,6 @@ def play_games(setup: Setup, agent: Agent, search: SearchAgent | None, path: str
             ahead.close()
         if not conversation.wants_rematch:
             return status
-        last, log_types, tally = session.memory, conversation.learned, tally.after(session)
+        log_types, tally = conversation.learned, tally.after(session)
         setup, path = setup.rematch, path and next_path(path)
+        session = setup.start(agent, session.memory)
