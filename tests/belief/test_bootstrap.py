@@ -123,7 +123,7 @@ def test_refusals() -> None:
 
     refusals(
         {
-            "prior": lambda: bootstrap_init(view, key, prior="flat"),  # type: ignore[arg-type] the bad value is the test
+            "prior": lambda: bootstrap_init(view, key, prior="flat"),
             "num_particles": lambda: bootstrap_init(view, key, num_particles=0),
             "rules differ": lambda: call(before=other),
             "rules differ (after)": lambda: call(after=other),

@@ -271,7 +271,7 @@ def test_refusals() -> None:
         {
             "entries, at most 5000000": lambda: exact_init(replace(before, rules=Rules())),
             "single observation": lambda: exact_init(jax.tree.map(lambda x: x[0], games.seen[0])),
-            "prior": lambda: exact_init(before, prior="flat"),  # type: ignore[arg-type] the bad value is the test
+            "prior": lambda: exact_init(before, prior="flat"),
             "rules differ": lambda: update(before=replace(before, rules=PASSING)),
             "rules differ (after)": lambda: update(after=replace(after, rules=PASSING)),
             "action": lambda: update(action=(action + 1) % 61),

@@ -42,7 +42,7 @@ CASES = {
 def hands_behind(seen: Observation) -> dict[tuple[int, ...], float]:
     """Return P(hand of the opponent) by all ways to deal: both hands, the start card, and the cards drawn for it by player 0.
 
-    Single cards are told apart, so that each way is as likely.
+    Cards of one type are distinguished, so that all ways are equally likely.
     """
     rules, top = seen.rules, int(seen.top_type)
     deck = [t for t, number in enumerate(rules.deck) for _ in range(number)]

@@ -188,7 +188,9 @@ def test_refusals() -> None:
     def begin(**options: Any) -> object:
         return belief_init(before, jax.random.key(0), **options)
 
-    def call(belief: Belief = belief, action: Any = action, key: Any = jax.random.key(1), **options: Any) -> object:  # noqa: B008
+    key = jax.random.key(1)
+
+    def call(belief: Belief = belief, action: Any = action, key: Any = key, **options: Any) -> object:
         return belief_update(belief, before, action, after, key, **options)
 
     refusals(

@@ -204,7 +204,7 @@ def test_advice_in_python():
     refusals(
         {
             "replicates or seconds": lambda: unojax.advise(WIN_IN_TWO, replicates=4, seconds=1.0, rules=RULES),
-            "replicates (a fraction)": lambda: unojax.advise(WIN_IN_TWO, replicates=4.5, rules=RULES),  # type: ignore[arg-type]
+            "replicates (a fraction)": lambda: unojax.advise(WIN_IN_TWO, replicates=4.5, rules=RULES),
             "top": lambda: unojax.advise(hand="R1", opponent=3, rules=RULES),
             "penalty (may be challenged)": lambda: unojax.advise(**contested, penalty=4, rules=stacking),
             "penalty (text)": lambda: unojax.advise(**contested, penalty="4", rules=stacking),

@@ -74,6 +74,7 @@ def test_simulations_meet_in_nodes_and_every_visit_is_backed_up():
     visits, totals = (numbers.reshape(-1, MAX_OPTIONS) for numbers in (store.visits, store.returns))
     assert set(np.unique(returns[:number]).tolist()) <= {-1.0, 0.0, 1.0}
     assert (np.abs(totals) <= visits).all() and (visits[store.histories == 0] == 0).all()
+    assert (totals > 0).any() and (totals < 0).any()
     # Every node has been visited, some of them often, and both halves of the slots are used.
     assert (visits[store.histories != 0].sum(1) >= 1).all() and visits.sum(1).max() >= 20
     assert len(set((np.flatnonzero(store.histories) % 2).tolist())) == 2

@@ -187,7 +187,7 @@ def win_table(played: WinRates) -> Table:
         return ["-" if rate is None else tables.percent_within(rate.rate, (rate.low, rate.high)) for rate in rates]
 
     for letter, won in zip("AB", played.wins, strict=True):
-        # Two policies of the same name are told apart by a suffix.
+        # A suffix distinguishes two policies of the same name.
         name = f"{won.policy} {letter}" if len(set(played.policies)) == 1 else won.policy
         table.add_row(name, *cells(won.as_player_0, won.as_player_1, won.total))
     if None not in played.tallies:
