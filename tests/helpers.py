@@ -23,6 +23,7 @@ from jax.typing import ArrayLike
 
 from tests.oracle import game as oracle
 from unojax import cards, game
+from unojax.belief import color_bounds
 from unojax.game import State
 from unojax.rules import Rules, field_types
 from unojax.text import format_cards, make_state, parse_action
@@ -105,6 +106,12 @@ def counts_of(onehots: ArrayLike) -> np.ndarray:
     """bool[..., 108] -> int[..., 54], on the host and without `cards.counts`."""
     of_slot = np.eye(cards.NUM_TYPES, dtype=np.float32)[cards.TYPE_OF_SLOT]
     return (np.asarray(onehots, np.float32) @ of_slot).astype(int)
+
+
+def by_kind(counts: ArrayLike) -> np.ndarray:
+    """Return the cards of each kind, the four colours and wilds: int[..., 54] -> int[..., 5]."""
+    kind_of_type = np.where(cards.COLOR_OF_TYPE < 0, color_bounds.WILDS, cards.COLOR_OF_TYPE)
+    return np.asarray(counts) @ (kind_of_type[:, None] == np.arange(color_bounds.NUM_KINDS)).astype(int)
 
 
 def counter(counts: np.ndarray) -> Counter[str]:

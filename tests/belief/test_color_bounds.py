@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests import corpus
-from tests.helpers import counts_of, slow_but
+from tests.helpers import by_kind, counts_of, slow_but
 from unojax import bits, cards, game
 from unojax.belief import color_bounds
 from unojax.belief.updaters import ColorBoundsFilter
@@ -19,13 +19,6 @@ from unojax.value.features import outlook_of_ages, outlook_of_hand, outlook_of_u
 from unojax.view import view_of
 
 PROGRAMS: Final = 60  # in the slow part, several for each rule set
-
-KIND_OF_TYPE = np.where(cards.COLOR_OF_TYPE < 0, color_bounds.WILDS, cards.COLOR_OF_TYPE)
-
-
-def by_kind(counts: Any) -> np.ndarray:
-    """Return the cards of each kind: [..., 5] of [..., 54]."""
-    return np.asarray(counts) @ (KIND_OF_TYPE[:, None] == np.arange(color_bounds.NUM_KINDS)).astype(int)
 
 
 @jax.jit

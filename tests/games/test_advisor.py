@@ -8,7 +8,8 @@ import jax
 import numpy as np
 import pytest
 
-from tests.games.test_session import AGENT, RULES, session_from
+from tests.games.playing import AGENT, session_from
+from tests.games.playing import SESSION_RULES as RULES
 from tests.helpers import assert_trees_equal, refusals
 from unojax.belief.updaters import ExactFilter
 from unojax.games import advisor as advisor_module

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import unojax
-from tests.games.test_seen import VARIANTS, random_game
+from tests.games.playing import VARIANTS, random_game
 from tests.helpers import assert_trees_equal, refusals, refused_texts
 from unojax.belief.tracking import track
 from unojax.games.at_table import NAMES, Table

@@ -3,44 +3,24 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from pathlib import Path
 
 import jax
 import pytest
 
 from tests import corpus
+from tests.games.playing import VARIANTS, random_game
 from tests.helpers import assert_trees_equal, slow_but
-from unojax import Rules
-from unojax.decks import parse_deck
 from unojax.games.at_table import Table
 from unojax.games.gamefile import read_game
-from unojax.games.replay import Replay, play
 from unojax.games.seen import SeenGame, play_seen, read_seen
-from unojax.policies import uniform
 from unojax.text import parse_observation
 
 PROGRAMS = 110  # Observations and events of each rule set.
 
-SMALL = {"deck": parse_deck("colors=2,ranks=0-3+S++2,copies=1,wilds=2"), "hand_size": 3}
-RULES = Rules(**SMALL)
-VARIANTS = {
-    "default": RULES,
-    "official": Rules.official(**SMALL),
-    "house": Rules.house(**SMALL),
-    "rlcard": Rules.rlcard(**SMALL),
-    "drawing on, drawn card kept": Rules(**SMALL, draw_until_playable=True),
-    "drawing on, drawn card laid": Rules(**SMALL, draw_until_playable=True, play_drawn="auto"),
-    "no color": Rules(**SMALL, wild_draw_four="no_color", play_drawn="may"),
-    "stacking and challenges": Rules(**SMALL, wild_draw_four="challenge", stacking=True, may_draw=True),
-}
+RULES = VARIANTS["default"]
 NUM_GAMES = 6
 IN_CORPUS = ("default", "few cards", "house", "rlcard, few cards")
-
-
-@lru_cache(maxsize=100)
-def random_game(name: str, seed: int) -> Replay:
-    return play(jax.random.key(seed), (uniform, uniform), rules=VARIANTS[name], max_steps=60)
 
 
 @pytest.mark.parametrize("name", slow_but(["default", "few cards"], [*IN_CORPUS, *list(VARIANTS)[4:]]))

@@ -9,22 +9,15 @@ import numpy as np
 import pytest
 
 from tests.cli.by_script import lines, talk
+from tests.games.playing import AGENT, session_from
+from tests.games.playing import SESSION_RULES as RULES
 from tests.helpers import assert_trees_equal
-from unojax import Rules, cards, parse_position
+from unojax import cards, parse_position
 from unojax.agents import RESIGN
-from unojax.decks import parse_deck
 from unojax.games.session import Session, draw_seat
 from unojax.games.tally import Tally
 from unojax.rules import MATCH_POINTS
-from unojax.specs import parse_agent
 from unojax.text import parse_action
-
-RULES = Rules(deck=parse_deck("colors=2,ranks=0-3+S++2,copies=1,wilds=1"), hand_size=3)
-AGENT = parse_agent("uniform", rules=RULES)
-
-
-def session_from(position: str, *, seat: int = 0, rules: Rules = RULES) -> Session:
-    return Session(AGENT, seat=seat, seed=0, rules=rules, start=parse_position(position, rules=rules))
 
 
 def finish(session: Session) -> None:

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tests.belief.test_color_bounds import by_kind
-from tests.helpers import ERROR_PROBABILITY, assert_distributed
+from tests.helpers import ERROR_PROBABILITY, assert_distributed, by_kind
 from training.policy.games import RULES, Horizon, Rows, _draw, begin_games, masked_log_probs, play_choices
 from training.policy.learning import Choices, PolicyLoss, advantages, loss_and_gradient
 from unojax import bits, cards, game, simulate, table
