@@ -154,6 +154,20 @@ def test_a_penalty_that_may_be_challenged_names_the_colour_before():
     refusals({"colour was active before (4)": lambda: make(penalty=4), "colour was active before (8)": lambda: make(penalty=8)})
 
 
+def test_values_that_are_not_text_are_refused():
+    make: Any = text.make_observation
+    read: dict[str, Any] = {
+        "action": text.parse_action,
+        "cards": text.parse_cards,
+        "position": text.parse_position,
+        "observation": text.parse_observation,
+        "top": lambda top: make("R1", top, 3),
+        "hand": lambda hand: make(hand, "R0", 3),
+        "pile": lambda pile: make("R1", "R0", 3, pile=pile),
+    }
+    refusals({f"{what} must be text": partial(of, 5) for what, of in read.items()})
+
+
 def test_states_and_observations_are_told_apart_and_batches_refused():
     state = text.make_state("R1", "R1", "Y+2")
     seen = look(state, 0)

@@ -37,6 +37,12 @@ _COLOR_APART: Final = re.compile(r"(?<![^\s,])([RYBG])\s+(\+2|[0-9SR])(?![^\s,])
 _WILD_WITH_COLOR: Final = re.compile(r"^(W(?:\+4)?)\s*[:\s]\s*([RYBG])$")
 
 
+def check_text(text: object, what: str, example: str) -> None:
+    """Raise ValueError, which calls the value `what`, unless it is text."""
+    if not isinstance(text, str):
+        raise ValueError(f"{what} must be text such as {example!r}, got {text!r}")
+
+
 def in_notation(text: str) -> str:
     """Convert card names in words, such as `red 5` and `wild draw four`, to the notation, in capitals."""
     text = text.upper()
@@ -73,6 +79,7 @@ def parse_action(text: str) -> int:
     Raises:
         ValueError: If the text is not an action, a wild has no declared colour, or a coloured card has one.
     """
+    check_text(text, "action", "R5")
     name, colon, letter = _WILD_WITH_COLOR.sub(r"\1:\2", in_notation(text).strip()).partition(":")
     if name in _OTHER_ACTIONS and not colon:
         return _OTHER_ACTIONS[name]
@@ -121,8 +128,7 @@ def parse_counts(text: str, what: str = "cards") -> np.ndarray:
     Raises:
         ValueError: As in `parse_cards`; the message calls the cards `what`.
     """
-    if not isinstance(text, str):
-        raise ValueError(f"{what} must be text such as 'R5 YS, W+4', got {text!r}")
+    check_text(text, what, "R5 YS, W+4")
     counts = np.zeros(cards.NUM_TYPES, int)
     for name in re.split(r"[\s,]+", in_notation(text)):
         if not name:

@@ -15,6 +15,7 @@ from unojax.observation import Observation, observe
 from unojax.rules import Rules, as_rules
 from unojax.text.notation import (
     EMPTY,
+    check_text,
     checked_counts,
     format_action,
     format_cards,
@@ -150,6 +151,7 @@ def make_observation(
 
 def _one_top(top: str) -> str:
     """Return the top card in the notation of positions. Raises ValueError if it is invalid, or a wild without its colour."""
+    check_text(top, "top", "R0")
     name = top.strip().upper()
     if name in ("W", "W+4"):
         raise ValueError(f"top must say which colour was declared, as in {name}:B, got {top!r}")
@@ -164,6 +166,7 @@ def _one_top(top: str) -> str:
 
 def _listed(what: str, text: str) -> str:
     """Return cards in the notation of positions. Raises ValueError, which calls them `what`, if one is invalid."""
+    check_text(text, what, "R5 YS, W+4")
     names = [word.upper() for word in re.split(r"[\s,]+", text.strip()) if word]
     try:
         parse_cards(" ".join(names))
@@ -203,6 +206,7 @@ def parse_observation(text: str, *, rules: Rules | str = Rules()) -> Observation
         ValueError: If it has neither form, the position is impossible under the rules, or the game is over.
     """
     rules = as_rules(rules)
+    check_text(text, "observation", "B7,W/3/R5,Y5/* R+2 1 2 2 R+2 *")
     words = " ".join(text.split())
     try:
         lines = _OBSERVATION_LINES.fullmatch(words)

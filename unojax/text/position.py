@@ -12,7 +12,16 @@ from unojax import cards, game
 from unojax.decks import is_int
 from unojax.game import State
 from unojax.rules import Rules, as_rules
-from unojax.text.notation import EMPTY, checked_counts, format_action, join_cards, parse_action, parse_counts, split_cards
+from unojax.text.notation import (
+    EMPTY,
+    check_text,
+    checked_counts,
+    format_action,
+    join_cards,
+    parse_action,
+    parse_counts,
+    split_cards,
+)
 
 _POSITION_HELP: Final = (
     "'hand0/hand1/pile-under-the-top/deck top player penalty steps last result', as in 'B7,W/Y0,G4,W+4/R5,Y5/* R+2 1 2 2 R+2 *'"
@@ -130,6 +139,7 @@ def parse_position(text: str, *, rules: Rules | str = Rules()) -> State:
     Raises:
         ValueError: If it has another form, or is impossible under the rules.
     """
+    check_text(text, "position", "B7,W/Y0,G4,W+4/R5,Y5/* R+2 1 2 2 R+2 *")
     fields = text.split()
     places = fields[0].split("/") if fields else []
     if len(fields) != 7 or len(places) != 4:
