@@ -1,8 +1,6 @@
 """unojax: a GPU-batched simulator, belief tracker and solver for two-player UNO with hidden hands.
 
-The names below are imported when they are first used, so that `import unojax` costs little and the command line answers at once.
-
-The import adds an XLA option to `XLA_FLAGS`, see `unojax.device.small_loops`.
+Names are imported on first use. The import adds an option to `XLA_FLAGS`, see `unojax.device.small_loops`.
 """
 
 from importlib import import_module

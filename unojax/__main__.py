@@ -1,4 +1,4 @@
-"""`python -m unojax` is the command line `unojax`."""
+"""The command line: `python -m unojax`."""
 
 from __future__ import annotations
 

@@ -1,20 +1,15 @@
 """The 108 cards: types, copies, slots, and the canonical one-hot encoding of a set of cards.
 
-There are 54 card *types* (`colour * 13 + rank`, then Wild and Wild+4) and 108 cards. Copies of a type are indistinguishable, so
-a set of cards is a multiset of types. It is stored as a **canonical one-hot** `bool[108]`: slot `s` stands for copy number
-`COPY_OF_SLOT[s]` of type `TYPE_OF_SLOT[s]` and is set if and only if the multiset holds more than that many copies. Equal
-multisets are therefore equal arrays.
+A card type is `colour * 13 + rank`, then Wild (52) and Wild+4 (53). Copies of a type are indistinguishable, so a set of cards is a
+multiset, stored as a **canonical one-hot** `bool[108]`: slot `s` is set if and only if the multiset holds more than
+`COPY_OF_SLOT[s]` copies of type `TYPE_OF_SLOT[s]`. Equal multisets are therefore equal arrays.
 
-The slots form four blocks of 27, one for each colour, which is also the layout of the four packed 32-bit words in
-`unojax.bits`:
+Each colour has a block of 27 slots, which is one 32-bit word of `unojax.bits`:
 
     offset  0..12   first copy of ranks 0..12 of the colour
     offset 13..24   second copy of ranks 1..12 (there is only one 0)
     offset 25       one of the four Wild cards
     offset 26       one of the four Wild+4 cards
-
-The tables are NumPy arrays, and functions import JAX on their first call, so commands that only read cards and rules do not need
-it.
 """
 
 from __future__ import annotations
@@ -116,7 +111,7 @@ def _check_last(values: ArrayLike, size: int, name: str) -> None:
 
 
 def along_last(values: np.ndarray, num_axes: int) -> np.ndarray:
-    """Reshape constants [n] to `num_axes` axes, the leading ones of size 1, to avoid rank promotion."""
+    """Reshape constants [n] to `num_axes` axes with leading ones, to avoid rank promotion."""
     return values.reshape((1,) * (num_axes - 1) + values.shape)
 
 
@@ -128,7 +123,7 @@ def _traced(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
 
 
 def counts(onehot: ArrayLike) -> Array:
-    """Count the copies of each type in a set of cards: `bool[..., 108] -> int8[..., 54]`.
+    """Count the copies of each type: `bool[..., 108] -> int8[..., 54]`.
 
     Raises:
         ValueError: If the last axis has another size.
@@ -146,7 +141,7 @@ def _counts(onehot: Array) -> Array:
 
 
 def by_copy(of_slots: Array) -> Array:
-    """Rearrange values of each slot, [..., 108], by type and copy: [..., 54, 4], zero past a type's last copy."""
+    """Rearrange values of slots, [..., 108], as [..., 54, 4]: type, copy; zero for missing copies."""
     import jax.numpy as jnp
 
     is_copy = (SLOTS_OF_TYPE < NUM_CARDS).reshape((1,) * (of_slots.ndim - 1) + SLOTS_OF_TYPE.shape)
@@ -155,10 +150,9 @@ def by_copy(of_slots: Array) -> Array:
 
 
 def onehot(counts: ArrayLike) -> Array:
-    """Write a multiset as a canonical one-hot: `int[..., 54] -> bool[..., 108]`.
+    """Return a multiset as a canonical one-hot: `int[..., 54] -> bool[..., 108]`.
 
-    A count above the type's number of copies has no slot, so `counts(onehot(c))` then differs from `c`. Host code checks
-    counts from users first.
+    Counts above the number of copies are clipped.
 
     Raises:
         ValueError: If the last axis has another size.
@@ -174,7 +168,7 @@ def _onehot(counts: Array) -> Array:
 
 
 def type_of(color: ArrayLike, rank: ArrayLike) -> Array:
-    """Return the card type of a rank and its (own or declared) colour, int32; the colour of a Wild or Wild+4 is ignored."""
+    """Return the card type, int32, of a rank and its colour, which is ignored for wild cards."""
     import jax.numpy as jnp
 
     rank = jnp.asarray(rank, jnp.int32)
@@ -182,20 +176,20 @@ def type_of(color: ArrayLike, rank: ArrayLike) -> Array:
 
 
 def card_type(color: int, rank: int) -> int:
-    """Return the card type of a rank and its (own or declared) colour on the host; see `type_of`."""
+    """Return the card type of a rank and its colour on the host; see `type_of`."""
     return int(TYPE_OF_PLAY[color * NUM_RANKS + rank])
 
 
 def count_types(onehot: ArrayLike) -> np.ndarray:
-    """Count the cards of each type of a set on the host: `bool[..., 108] -> int64[..., 54]`."""
+    """Count the copies of each type on the host: `bool[..., 108] -> int64[..., 54]`."""
     return (np.asarray(onehot, np.float32) @ _TYPES_OF_SLOTS).astype(int)
 
 
 def first(counts: Any, number: ArrayLike) -> Any:
-    """Take the first `number` cards of a multiset, in the order of types: int8[54]; NumPy input gives NumPy output."""
+    """Return the first `number` cards of a multiset in order of type, int8[54], NumPy for NumPy input."""
     return (number - (counts.cumsum() - counts)).clip(0, counts).astype(np.int8)
 
 
 def onehot_of(counts: np.ndarray) -> np.ndarray:
-    """Write a multiset as a canonical one-hot on the host: `int[..., 54] -> bool[..., 108]`; see `onehot`."""
+    """Return a multiset as a canonical one-hot on the host; see `onehot`."""
     return np.asarray(counts)[..., TYPE_OF_SLOT] > COPY_OF_SLOT

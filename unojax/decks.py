@@ -1,4 +1,4 @@
-"""Decks: copies of each of the 54 card types in the game, by parts or as text. Imports no JAX."""
+"""Decks: the copies of each of the 54 card types. Imports no JAX."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def is_int(value: object) -> TypeGuard[int]:
 
 
 def small_deck(*, colors: int = 4, ranks: Sequence[int] = tuple(range(13)), copies: int = 2, wilds: int = 4) -> tuple[int, ...]:
-    """Make the copy counts of a smaller deck, for exact solving: `Rules(deck=small_deck(colors=2, ranks=(1, 2, 10), wilds=1))`.
+    """Return the copy counts of a smaller deck: `Rules(deck=small_deck(colors=2, ranks=(1, 2, 10)))`.
 
     Args:
-        colors: Number of colours, from the first of red, yellow, blue, green.
+        colors: Number of colours, the first of red, yellow, blue, green.
         ranks: Coloured ranks 0..12 (Skip 10, Reverse 11, +2 12).
-        copies: Largest number of copies of each coloured card (there is only one 0).
+        copies: Largest number of copies of each coloured card.
         wilds: Number of Wild cards and of Wild+4 cards.
 
     Raises:
@@ -54,15 +54,15 @@ DECKS: Final = {"full": FULL, "numbers": small_deck(ranks=range(10), wilds=0)}
 
 
 def parse_deck(text: str) -> tuple[int, ...]:
-    """Read a deck: the copies of each of the 54 card types.
+    """Return the copies of each of the 54 card types from text.
 
     Args:
-        text: `full`, all 108 cards; `numbers`, 0-9 alone; parts of the full deck, separated by commas or blanks, such as
-            `colors=2,ranks=0-5+S,copies=1,wilds=1` (the arguments of `small_deck`; ranks are 0-9, S, R and +2 joined by +, or
-            none); or the path of a JSON file, `FILE.json`, with a list of 54 copy counts.
+        text: `full`; `numbers` (0-9 alone); the path of a JSON file, `FILE.json`, with a list of 54 copy counts; or arguments of
+            `small_deck`, separated by commas or blanks: `colors=2,ranks=0-5+S,copies=1,wilds=1`. Ranks are 0-9, S, R and +2,
+            joined by +, or none.
 
     Raises:
-        ValueError: If the text cannot be parsed; the message lists the allowed forms.
+        ValueError: If the text has another form.
     """
     if text in DECKS:
         return DECKS[text]

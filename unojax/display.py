@@ -1,6 +1,6 @@
-"""Display of positions and games: a picture in a notebook, a line of text elsewhere.
+"""Display of objects as pictures in notebooks and as text elsewhere.
 
-Drawings and notation belong to higher layers. `unojax` itself, the top layer, registers them here.
+`unojax` registers drawings and notation, which belong to higher layers, in `SHOWN_BY`.
 """
 
 from __future__ import annotations

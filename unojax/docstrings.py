@@ -1,14 +1,10 @@
-"""What docstrings say, for help and tables. Imports no JAX."""
+"""Docstrings as text for help and tables. Imports no JAX."""
 
 from __future__ import annotations
 
 
 def read_docstring(described: object) -> tuple[str, dict[str, str]]:
-    """Read the first sentence of a docstring, and what it says of each argument or attribute, on one line each.
-
-    Args:
-        described: Function or class with a docstring in sections, or without one.
-    """
+    """Return a docstring's first sentence, and the description of each argument or attribute on one line."""
     from docstring_parser import parse
     from docstring_parser.common import DocstringStyle
 

@@ -1,8 +1,4 @@
-"""The agents that specs name: the only place that knows where each of them lives.
-
-It stands on the highest floor, so that `unojax.specs` and all modules that take specs import neither search nor network nor
-adapters. `import unojax` registers the agents. Their modules are imported when a spec first names one.
-"""
+"""The agents that specs can name. `import unojax` registers them; a spec imports their modules."""
 
 from __future__ import annotations
 

@@ -1,23 +1,7 @@
 """The rules of the game and their variants.
 
-Two players. The full deck has 108 cards: in each colour (red, yellow, blue, green) one 0, two each of 1-9, two Skip, two
-Reverse, two +2, and four Wild and four Wild+4. `Rules()` is this game; `Rules.official()`, `Rules.house()` and `Rules.rlcard()`
-are common variants, and each field of `Rules` changes one thing.
-
-* Shuffle, deal `hand_size` cards to each player, turn one card up (`start_card` lists those that are put back). The start card
-  has no effect (`start_effects`).
-* A card is playable if it is Wild or Wild+4 (`wild_draw_four`), has the active colour, or has the rank of the top card.
-* Play is forced (`may_draw`): with no penalty pending, a player who holds a playable card plays one. Otherwise the player draws
-  exactly one card (`draw_until_playable`) and the turn passes; that card is not played in this turn (`play_drawn`).
-* Every play declares a colour: a coloured card its own, a Wild or Wild+4 any of the four.
-* After +2 (Wild+4) a penalty of 2 (4) is pending: the next player draws that many, plays nothing (`stacking`), and the turn goes
-  back.
-* Skip and Reverse, identical with two players (`reverse_passes`), forfeit the next player's turn: the same player moves again
-  (`skip_forfeits=True`).
-* The draw deck is an unordered multiset: each draw is uniform over the cards in it at that moment.
-* If a draw of k finds fewer than k cards, the pile except its top card first goes back into the deck (`reshuffle_top`). If there
-  are still fewer than k, the game ends at once: fewer cards in hand wins, equal hands are a draw.
-* A player whose hand becomes empty wins at once, whatever the last card.
+`Rules()` is the default game: forced play, no stacking, no challenge. Its fields and presets change one thing each. `unojax rules`
+prints any rules in words.
 """
 
 from __future__ import annotations
@@ -45,42 +29,36 @@ StartEffects = Literal["none", "forfeit", "keep_turn"]
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """Options of the game. Frozen and hashable, so that it can be a static argument under `jit`.
+    """Options of the game. Frozen and hashable, hence static under `jit`.
 
     Attributes:
-        skip_forfeits: Skip and Reverse make the same player move again. False: they only pass the turn.
-        start_card: card that may be turned up at the start. "non_wild": a Wild or Wild+4 goes back and another card is turned
-            up. "any": it stays, and the active colour is uniformly random. "not_draw_four": a Wild stays, a Wild+4 goes back.
-        hand_size: cards dealt to each player.
-        deck: copies of each of the 54 card types, 13 for each colour, then Wild and Wild+4; or text, see `unojax.parse_deck`.
-            full: all 108 cards. numbers: 0-9 alone, 76 cards. FILE.json: a list of the 54 copy counts. Or parts of the full
-            deck, such as colors=2,ranks=0-5+S,copies=1,wilds=1: the first 2 of red, yellow, blue, green; of each the ranks 0 to
-            5 and Skip (0-9, S, R, +2, joined by +; or none); at most 1 copy of each card; 1 Wild and 1 Wild+4. A part that is
-            not named stays full.
-        first_player: player who moves first. "zero": player 0. "random": either player, by a fair coin.
-        max_steps: steps after which the game is truncated, without a winner. None: never.
-        step_penalty: subtracted from both players' rewards at each step that does not end the game.
-        may_draw: a player may draw although it could play, as long as there is a card to draw, or take a penalty that it could
-            answer. False: a player who can play or answer must.
-        play_drawn: effect of drawing a card. "no": the turn passes. "may": if the card just drawn can be played, the same player
-            decides again, to play it (and no other card) or to pass, which is action 60 too. "auto": a drawn card that is wild
-            or has the active colour (an equal rank alone is not enough) is laid on the pile at once, a wild with a uniformly
-            random colour; its effect applies, except that of a Wild+4.
-        draw_until_playable: a player draws until a card can be played (under "auto": is laid), each card a step of its own.
-            Penalties are drawn as usual.
-        wild_draw_four: when a Wild+4 is playable. "any": always. "no_color": by a player without a card of the active colour.
-            "last": if nothing else is playable. "challenge": always, but the next player, before drawing, may challenge it
-            (action 61). If the player of the Wild+4 held a card of the colour then active, it draws the penalty itself and the
-            challenger moves; else the challenger draws two cards more. The outcome is announced, the hand is not shown.
-        stacking: a pending +2 may be answered with a +2 and a Wild+4 with a playable Wild+4; penalties add up, and a player who
-            does not answer draws them all. Nothing can be played on a penalty after a challenge.
-        start_effects: effect of an action card turned up at the start. "none": nothing. "forfeit": a Skip or Reverse lets the
-            other player begin, and a +2 (or Wild+4, if one may be turned up) is a penalty of the first player. "keep_turn":
-            the same, but the first player has drawn the cards when the game begins, and moves.
-        reverse_passes: Reverse only passes the turn, while Skip forfeits it.
-        reshuffle_top: the whole pile goes back into the deck, including the top card; its colour and rank stay in force.
-        points: rewards at the end are the points of the loser's hand (`unojax.rules.POINTS`) in units of 500, for the winner,
-            and their negative for the loser.
+        skip_forfeits: Skip and Reverse let the same player move again. False: they only pass the turn.
+        start_card: Card that may be turned up at the start. "non_wild": a Wild or Wild+4 goes back and another card is turned
+            up. "any": it stays, and the active colour is random. "not_draw_four": a Wild stays, a Wild+4 goes back.
+        hand_size: Number of cards dealt to each player.
+        deck: Copies of each of the 54 card types, or text for `unojax.parse_deck`: full, numbers (0-9 alone), FILE.json (a list of
+            copies), or the parts that differ from the full deck, colors=2,ranks=0-5+S,copies=1,wilds=1.
+        first_player: Player who moves first: "zero", player 0; "random", either one.
+        max_steps: Steps after which the game is truncated, without a winner. None: never.
+        step_penalty: Amount subtracted from both rewards at each step that does not end the game.
+        may_draw: Players may draw, or accept a penalty, although they could play or answer.
+        play_drawn: Effect of drawing a card. "no": the turn passes. "may": if the drawn card is playable, its player plays it or
+            passes (action 60). "auto": a drawn wild card or card of the active colour is laid at once, a wild with a random
+            colour, and takes effect unless it is a Wild+4.
+        draw_until_playable: Players draw, one card a step, until a card is playable ("auto": laid). Penalties are unaffected.
+        wild_draw_four: Condition for playing a Wild+4. "any": none. "no_color": no card of the active colour in hand. "last":
+            no other playable card. "challenge": none, but the next player may challenge it (action 61) before drawing. If its
+            player held the colour then active, that player draws the penalty and the challenger moves. Otherwise the
+            challenger draws two more cards. The hand stays hidden.
+        stacking: A pending +2 may be answered with a +2, and a Wild+4 with a playable Wild+4. Penalties add up until a player
+            draws them all. No answer is possible after a challenge.
+        start_effects: Effect of an action card turned up at the start. "none": no effect. "forfeit": a Skip or Reverse lets the
+            other player begin; a +2 or Wild+4 is a penalty of the first player. "keep_turn": the same, but the first player
+            has already drawn the penalty and moves.
+        reverse_passes: Reverse only passes the turn; Skip forfeits it.
+        reshuffle_top: The top card also goes back into the deck; its colour and rank stay active.
+        points: The winner's reward is the loser's hand in points (`unojax.rules.POINTS`), divided by 500; the loser's is its
+            negative.
 
     Raises:
         ValueError: If a field is out of its range.
@@ -110,10 +88,9 @@ class Rules:
 
     @classmethod
     def official(cls, **changes: Any) -> Rules:
-        """Return the rules of the official sheet for two players, with `changes` of fields.
+        """Return the official rules for two players, with `changes` of fields.
 
-        Left out: calling UNO and its penalty, the showing of a challenged hand, and the cards that a loser still draws for a
-        last +2 or Wild+4.
+        Omitted: calling UNO, showing a challenged hand, and the loser's draw for a last +2 or Wild+4.
         """
         own: dict[str, Any] = {
             "may_draw": True,
@@ -126,13 +103,13 @@ class Rules:
 
     @classmethod
     def house(cls, **changes: Any) -> Rules:
-        """Return common house rules: stacking, and drawing until a card can be played; with `changes` of fields."""
+        """Return common house rules, with `changes`: stacking, and drawing until a card is playable."""
         own: dict[str, Any] = {"stacking": True, "draw_until_playable": True, "play_drawn": "may", "start_effects": "forfeit"}
         return cls(**own | changes)
 
     @classmethod
     def rlcard(cls, **changes: Any) -> Rules:
-        """Return the rules of the UNO environment of RLCard 1.2.0, with `changes` of fields."""
+        """Return the rules of RLCard 1.2.0, with `changes` of fields."""
         own: dict[str, Any] = {
             "play_drawn": "auto",
             "wild_draw_four": "last",
@@ -181,28 +158,28 @@ class Rules:
 
     @property
     def num_cards(self) -> int:
-        """Cards in the game, 108 by default."""
+        """Number of cards in the game."""
         return sum(self.deck)
 
     @property
     def num_actions(self) -> int:
-        """Number of actions: 61, and one more if a Wild+4 may be challenged."""
+        """Number of actions: 61, or 62 with challenges."""
         return cards.NUM_ACTIONS + (self.wild_draw_four == "challenge")
 
     @property
     def num_choices(self) -> int:
-        """Number of leading actions that can be one of several legal ones: the 60 plays, and the others if they can be."""
+        """Number of leading actions that can be a choice: 60 plays, and the others if optional."""
         return self.num_actions if self.draw_is_option else cards.DRAW
 
     @property
     def most_choices(self) -> int:
-        """Largest number of simultaneously legal choices, with all cards of the deck in one hand."""
+        """Largest number of choices that can be legal at once."""
         plays = sum(cards.NUM_COLORS if t >= cards.WILD_TYPE else 1 for t, copies in enumerate(self.deck) if copies)
         return plays + self.num_choices - cards.DRAW
 
     @property
     def max_draw(self) -> int:
-        """Cards of the largest draw: 4, or the largest sum of penalties."""
+        """Largest number of cards drawn at once."""
         largest = 4
         if self.stacking:
             twos = sum(self.deck[cards.DRAW_TWO : cards.WILD_TYPE : cards.NUM_COLORED_RANKS])
@@ -211,9 +188,7 @@ class Rules:
 
     @property
     def keeps_account(self) -> bool:
-        """Whether a turn can depend on more than the top card and its penalty: on a card just drawn, on stacked penalties,
-        on a Wild+4 that may be challenged, on a start card's draw.
-        """
+        """Whether a turn can depend on more than the top card and its penalty."""
         return (
             self.play_drawn == "may"
             or self.draw_until_playable
@@ -229,12 +204,12 @@ class Rules:
 
     @property
     def has_plain_turns(self) -> bool:
-        """Whether a player may play every card that fits the top card, and nothing while a penalty is pending."""
+        """Whether turns follow the default rules: every matching card is playable, except on a penalty."""
         return not (self.draw_is_option or self.keeps_account or self.wild_draw_four != "any" or self.unknown)
 
     @property
     def unknown(self) -> list[str]:
-        """Fields that differ from the default rules, and that not all modules support yet (`KNOWN`)."""
+        """Changed fields that some modules do not support (not in `KNOWN`)."""
         return [name for name in self.changes if name not in KNOWN]
 
     @property
@@ -245,33 +220,33 @@ class Rules:
 
     @property
     def has_plain_steps(self) -> bool:
-        """Whether turns are plain and drawn cards are kept, from a deck that never gets the top card back."""
+        """Whether turns, draws and reshuffles follow the default rules."""
         return self.has_plain_turns and self.play_drawn == "no" and not self.reshuffle_top
 
     def turns_unlike(self, other: Rules) -> dict[str, Any]:
-        """Return the fields of turns (`TURNS`) that differ from other rules; deals, decks and ends of games are not compared."""
+        """Return the fields in `TURNS` that differ from other rules, with their values."""
         return {name: getattr(self, name) for name in TURNS if getattr(self, name) != getattr(other, name)}
 
     @property
     def tells_of_hands(self) -> bool:
-        """Whether a step can reveal joint facts about another hand: that it holds one of several cards, or not."""
+        """Whether a step can reveal joint facts about a hand: that it holds one of several cards, or not."""
         looks = self.play_drawn == "may" or self.draw_until_playable or self.stacking
         return self.wild_draw_four == "challenge" or (self.draw_four_depends_on_hand and looks)
 
     @property
     def draw_four_depends_on_hand(self) -> bool:
-        """Whether other cards of a hand decide if a Wild+4 in it is playable."""
+        """Whether other cards in the hand decide if a Wild+4 is playable."""
         return self.wild_draw_four in ("no_color", "last")
 
     @property
     def name(self) -> str | None:
-        """Name of the preset that these rules are, or None."""
+        """Name of the preset equal to these rules, or None."""
         return next((name for name, preset in PRESETS.items() if preset == self), None)
 
 
 @cache
 def field_types() -> dict[str, Any]:
-    """Return the type of each field of `Rules`, for options, forms and parameters."""
+    """Return the type of each field of `Rules`."""
     return get_type_hints(Rules)
 
 
@@ -302,10 +277,10 @@ MATCH_POINTS: Final = 500
 
 
 def agreed_rules(carried: Rules, given: Rules | None) -> Rules:
-    """Return the rules of a state, an observation or a belief, if those given with it (or None) are the same.
+    """Return `carried`, the rules of a state, observation or belief.
 
     Raises:
-        ValueError: If the two differ.
+        ValueError: If `given` is not None and differs.
     """
     if given is None or given == carried:
         return carried
@@ -323,10 +298,10 @@ def agreed_rules(carried: Rules, given: Rules | None) -> Rules:
 
 
 def check_plain(rules: Rules, what: str) -> None:
-    """Check that turns and draws are those of the default rules, the only ones that `what` supports.
+    """Check that turns and draws follow the default rules, as `what` requires.
 
     Raises:
-        ValueError: If they differ; the message names a rule.
+        ValueError: If they do not.
     """
     names = ("may_draw", "play_drawn", "draw_until_playable", "wild_draw_four", "stacking", "reshuffle_top")
     others = [name for name in rules.changes if name in names or name not in KNOWN]
@@ -340,7 +315,7 @@ def check_max_steps(max_steps: object) -> None:
     """Check a limit on the steps of a game.
 
     Raises:
-        ValueError: If it is neither None nor an integer in [1, 2^31 - 1], the range of `State.step_count`.
+        ValueError: If it is neither None nor an integer in [1, 2^31 - 1].
     """
     if max_steps is not None and not (is_int(max_steps) and 1 <= max_steps < 2**31):
         raise ValueError(f"max_steps must be None or an integer in [1, {2**31 - 1}], got {max_steps!r}")
@@ -351,15 +326,14 @@ PRESETS: Final = {"default": Rules(), "official": Rules.official(), "house": Rul
 
 
 def as_rules(rules: Rules | str) -> Rules:
-    """Return rules unchanged, or parse text: a name of `PRESETS`, and fields that differ from it.
+    """Return rules unchanged, or parse text: a preset's name, then fields that differ from it.
 
         as_rules("official,hand_size=5,max_steps=200")
 
-    Values are those of `Rules`: true or false, numbers, words, and none for None. A deck comes last, because its text may hold
-    commas.
+    Values are numbers, words, true, false or none. A deck comes last, because its text may contain commas.
 
     Raises:
-        ValueError: If they are neither, or a field or its value is not allowed.
+        ValueError: If the name, a field or a value is invalid.
     """
     if isinstance(rules, Rules):
         return rules
@@ -387,7 +361,7 @@ def as_rules(rules: Rules | str) -> Rules:
 
 
 def _read_value(field: str, text: str) -> Any:
-    """Read the value of a field. Invalid text is left to `Rules`, which reports the allowed values."""
+    """Read the value of a field. `Rules` rejects invalid text."""
     kind = field_types()[field]
     kinds = get_args(kind) or (kind,)
     if text == "none" and type(None) in kinds:

@@ -1,9 +1,8 @@
-"""Agents by text: `uniform`, `name:key=value,key=value`. JAX is imported only when an agent is made.
+"""Agents by text: `uniform`, `name:key=value,key=value`, `my.py:clever`. Only making an agent imports JAX.
 
-A name stands for a named policy (`unojax.policies.POLICIES`) or for an entry of `AGENTS`, which `register` adds. An entry leads
-to a policy, or to a factory of agents: a function whose parameters all have defaults. Parameters with simple types are the keys.
-The factory checks their values, and the `name` of its result is `format_spec(entry, factory, values)`. A parameter `rules`
-receives the rules of the game. `my.py:clever` names a policy, an agent or a factory in a user's file, see `unojax.files.own`.
+A name is that of a policy (`unojax.policies.POLICIES`) or of an entry that `register` adds: a policy, or a factory whose parameters
+all have defaults. Its parameters of simple types are the keys, and `rules` receives the rules of the game. The agent's name is
+`format_spec(entry, factory, values)`.
 """
 
 from __future__ import annotations
@@ -51,14 +50,14 @@ AGENTS: Final[dict[str, Callable[[], Factory]]] = {}
 
 
 def register(name: str, load: Callable[[], Factory]) -> None:
-    """Register a name for use in agent specs.
+    """Register a name for agent specs.
 
     Args:
-        name: Name before the colon of a spec: letters, digits and hyphens.
-        load: Function that imports and returns the factory. It runs when a spec first needs the factory.
+        name: Letters, digits and hyphens.
+        load: Function that imports and returns the factory, called on first use.
 
     Raises:
-        ValueError: If the name is malformed, or taken by another agent or policy.
+        ValueError: If the name is malformed or taken.
     """
     if not re.fullmatch(r"[A-Za-z0-9-]+", name):
         raise ValueError(f"an agent's name must consist of letters, digits and hyphens, got {name!r}")
@@ -68,16 +67,15 @@ def register(name: str, load: Callable[[], Factory]) -> None:
 
 
 def parse_agent(spec: str, *, rules: Rules | str | None = None, **changes: Any) -> Agent:
-    """Make the agent that a spec describes.
+    """Return the agent that a spec describes.
 
     Args:
-        spec: `name` or `name:key=value,...`. Whole numbers may be written 1e4, flags are true or false, and if None is
-            allowed it is none. Omitted keys have their defaults.
-        rules: Rules of the agent's games, or the name of a preset; the default rules if omitted.
-        changes: Values of keys that override those of the spec.
+        spec: `name` or `name:key=value,...`. Values are numbers such as 1e4, words, true, false or none.
+        rules: Rules of the agent's games, or the name of a preset.
+        changes: Values that override those of the spec.
 
     Raises:
-        ValueError: If there is no such name, key or value; the message lists the valid ones.
+        ValueError: If there is no such name, key or value.
     """
     from unojax.agents import PolicyAgent
     from unojax.rules import as_rules
@@ -101,7 +99,7 @@ def parse_agent(spec: str, *, rules: Rules | str | None = None, **changes: Any) 
 
 
 def choose_opponent(asked: str | None, rules: Rules) -> str:
-    """Return the opponent of a person: the requested one; else the shipped network, or a search if it lacks the rules."""
+    """Return the requested opponent, else the shipped network, or a search if the network lacks the rules."""
     from unojax.rules import PRESETS
 
     if asked is not None:
@@ -111,20 +109,16 @@ def choose_opponent(asked: str | None, rules: Rules) -> str:
 
 
 def knowing_search(policy: str) -> str:
-    """Return the spec of a search that knows the opponent's policy, in its belief and in its rollouts.
+    """Return the spec of a search whose belief and rollouts know the opponent's policy.
 
-    The model has no tremble, although `unojax.belief.belief_update` recommends some, so weights of particles can be slightly off.
-    The search's win rate is a lower bound all the same.
+    Its win rate is a lower bound of a best response's. Its opponent model has no tremble, so particle weights can be slightly off.
     """
     model = policy if policy == "uniform" else f"{policy}+0"
     return f"mc:keep=0,model={model},opponent={policy}"
 
 
 def runs_code(spec: str) -> bool:
-    """Return whether a spec runs code from outside the package: a user's file, a program, a model of another library.
-
-    Reject such a spec if it comes from an untrusted source, such as a saved game.
-    """
+    """Return whether a spec runs code from outside the package; reject it if untrusted."""
     return is_own(spec) or spec.partition(":")[0] in _LAST_KEYS
 
 
@@ -137,11 +131,10 @@ def short_name(spec: str) -> str:
 
 
 def files_of(spec: str) -> list[Path]:
-    """List the possible file paths in a spec, such as those of a network, a program, or a program's arguments.
+    """List the possible file paths in a spec, whether they exist or not.
 
-    They need not exist: a number is such a path too. For a command, the list has its words, and in a word the text after an
-    equals sign. It omits an installed program at the head, found by its name alone: a script is no other player after its
-    interpreter is updated.
+    For a command, these are its words, and the text after an equals sign in a word. An installed program at the head is omitted,
+    because updating an interpreter does not change the player.
     """
     if is_own(spec):
         return [file_of(spec), *_values_in(split_own(spec)[1] or "")]
@@ -165,16 +158,16 @@ def _values_in(settings: str) -> list[Path]:
 
 
 def _is_installed(program: str) -> bool:
-    """Return whether a program is found by its name, whether given as name or path."""
+    """Return whether `PATH` leads to a program, given by name or path."""
     found = shutil.which(Path(program).name)
     return os.sep not in program or (found is not None and Path(found).resolve() == Path(program).resolve())
 
 
 def parse_policy(spec: str) -> Policy:
-    """Look up a policy by its name, or in a user's file.
+    """Return a policy by its name, or from a user's file.
 
     Raises:
-        ValueError: If there is no such policy, or it is an agent, which has memory.
+        ValueError: If there is no such policy, or it is an agent.
     """
     from unojax.policies import get_policy
 
@@ -187,7 +180,7 @@ def parse_policy(spec: str) -> Policy:
 
 
 def _own_agent(spec: str, found: Any, rules: Rules | None, changes: dict[str, Any]) -> Agent:
-    """Make an agent of an object in a user's file: a policy takes its spec as name, an agent keeps its own."""
+    """Return the agent for an object in a user's file. A policy gets its spec as name."""
     from unojax.agents import PolicyAgent
 
     name, values = split_own(spec)
@@ -223,10 +216,10 @@ def _make_own(spec: str, factory: Callable[..., Any], values: str | None, rules:
 
 
 def as_agent(player: str | Policy | Agent, *, rules: Rules | None = None) -> Agent:
-    """Resolve a player: a spec, made for these rules, a policy, or an agent, which stays unchanged.
+    """Return the agent for a spec, a policy or an agent; `rules` apply to a spec.
 
     Raises:
-        ValueError: If it is none of these, or no agent has that spec.
+        ValueError: If the spec or the object is not an agent.
     """
     from unojax.agents import PolicyAgent
     from unojax.policies import name_of
@@ -245,7 +238,7 @@ def as_agent(player: str | Policy | Agent, *, rules: Rules | None = None) -> Age
 
 
 def settings_of(spec: str) -> dict[str, Any]:
-    """Read the values of all keys of a spec, including defaults; a policy has none. Raises as `parse_agent`, ranges excepted."""
+    """Return the values of all keys of a spec, including defaults. Raises as `parse_agent`."""
     found = _find(spec)
     if is_own(spec) or not _is_factory(found):
         return {}
@@ -253,14 +246,14 @@ def settings_of(spec: str) -> dict[str, Any]:
 
 
 def format_spec(name: str, factory: Factory, values: Mapping[str, Any]) -> str:
-    """Write the shortest spec with these values: those that differ from the factory's defaults, in their order."""
+    """Return the shortest spec with these values."""
     differing = [key for key, (_, default) in keys_of(factory).items() if values.get(key, default) != default]
     parts = [f"{key}={format_value(values[key])}" for key in differing]
     return f"{name}:{','.join(parts)}" if parts else name
 
 
 def factory_of(name: str) -> Factory:
-    """Return the function behind an entry of `AGENTS`. Raises ValueError if it needs a library that is missing."""
+    """Return the function behind an entry of `AGENTS`. Raises ValueError if its library is missing."""
     try:
         return AGENTS[name]()
     except ImportError as error:
@@ -268,13 +261,13 @@ def factory_of(name: str) -> Factory:
 
 
 def load_policies(policies: Sequence[str | Policy]) -> tuple[tuple[Policy, Policy], tuple[str, str]]:
-    """Load two policies, with their names. If a user's policy fails or returns no action, the error names it.
+    """Return two policies and their names. Errors of a user's policy name it.
 
     Args:
         policies: Names, specs such as `my.py:name`, or policies.
 
     Raises:
-        ValueError: If there is no such policy, or a user's packed policy cannot be hashed.
+        ValueError: If there is no such policy, or a packed policy is not hashable.
     """
     first, second = policies
     names = [policy if isinstance(policy, str) else getattr(policy, "name", type(policy).__name__) for policy in policies]
@@ -306,10 +299,10 @@ def _load_policy(spec: str) -> Policy:
 
 
 def check_policy_names(names: Sequence[str]) -> None:
-    """Check names of policies without JAX; a user's file is checked when it is loaded.
+    """Check names of policies without importing JAX or a user's file.
 
     Raises:
-        ValueError: If no policy has such a name.
+        ValueError: If a name is unknown.
     """
     for name in names:
         if name not in POLICY_NAMES and not is_own(name):
@@ -336,7 +329,7 @@ def _is_factory(found: Any) -> bool:
 
 
 def _parse_values(spec: str, factory: Callable[..., Any], rest: str | None = None) -> dict[str, Any]:
-    """Read the values of a spec; `rest` is the text after the colon, unless that is the first one."""
+    """Parse the values of a spec. `rest`: text after the spec's colon, if known."""
     allowed = keys_of(factory)
     name, colon = spec, rest is not None
     if not is_own(spec):
@@ -362,16 +355,16 @@ def _parse_values(spec: str, factory: Callable[..., Any], rest: str | None = Non
 
 
 def _part_last(rest: str, keys: str) -> tuple[str, str]:
-    """Separate settings, whose keys match a pattern, from the last value of `_LAST_KEYS` after them, which may hold any text."""
+    """Split settings from a final value of `_LAST_KEYS`, which may contain any text."""
     settings = re.match(rf"(?:(?:{keys})=[^,]*,)*", rest)
     assert settings is not None
     return settings[0].removesuffix(","), rest[settings.end() :]
 
 
 def keys_of(factory: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
-    """Return types and defaults of the parameters that a spec can set, without those of other types, such as an array of weights.
+    """Return types and defaults of the parameters that a spec can set, those of simple types.
 
-    The type is that of the annotation; if it is missing, or only type checkers can resolve it, that of the default.
+    A parameter without a resolvable annotation has the type of its default.
     """
     code = unwrap(factory.__init__ if isinstance(factory, type) else factory)
     names = getattr(getattr(code, "func", code), "__globals__", {})  # `partial` has a func
@@ -380,7 +373,7 @@ def keys_of(factory: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
 
 
 def _kind_of(parameter: Parameter, names: dict[str, Any]) -> Any:
-    """Resolve the annotation of a parameter by the names of its module."""
+    """Resolve the annotation of a parameter in its module."""
 
     def annotated() -> None: ...
 
@@ -445,7 +438,7 @@ def _parse_int(text: str) -> int:
 
 
 def format_value(value: Any) -> str:
-    """Write a value in the form of a spec."""
+    """Return a value in the form of a spec."""
     if value is None:
         return _NONE
     if isinstance(value, bool):

@@ -1,7 +1,4 @@
-"""Policies: rules for choosing among the legal actions.
-
-`POLICIES` has the named ones. `packed` defines policies, `rule` has simple rules, `scoring` policies that sum points.
-"""
+"""Policies choose among legal actions, without memory. `POLICIES` holds the named ones."""
 
 from __future__ import annotations
 
@@ -31,21 +28,17 @@ POLICIES: Final[dict[str, PackedPolicy]] = {**RULE_POLICIES, LOOKAHEAD.name: LOO
 
 
 def get_policy(name: str) -> PackedPolicy:
-    """Look up a named policy.
-
-    Raises:
-        ValueError: If there is no such policy; the message lists the names.
-    """
+    """Return a named policy. Raises ValueError, with all names, if there is none."""
     if name not in POLICIES:
         raise ValueError(f"no policy is called {name!r}; choose one of {', '.join(POLICIES)}")
     return POLICIES[name]
 
 
 def as_policies(policies: Sequence[str | Policy]) -> tuple[Policy, Policy]:
-    """Resolve two policies, one for each player, by name or as objects.
+    """Return two policies, one for each player, given by name or as objects.
 
     Raises:
-        ValueError: If there are not two, a name is unknown, or one is an agent; the message suggests a fix.
+        ValueError: If there are not two, a name is unknown, or one is an agent.
     """
     if isinstance(policies, str) or len(policies) != 2:
         raise ValueError(f"policies must be two, names or callables, one for each player, got {policies!r}")

@@ -1,9 +1,7 @@
-"""Policies in general, and packed ones.
+"""Policies, `policy(key, observation, legal_mask) -> action`, and packed ones.
 
-A policy is any callable `policy(key, observation, legal_mask) -> action`, unbatched and jit-able. A `PackedPolicy` narrows the
-legal plays down to its favourites with a few bit operations on packed options (`unojax.bits`), and chooses uniformly among them.
-The same operations serve the protocol above, the action probabilities that an opponent model needs, and the kernels of simulation
-and search.
+A `PackedPolicy` narrows the legal plays down by a few bit operations (`unojax.bits`) and chooses uniformly among the rest. The
+same operations give the probabilities for opponent models and run in simulation and search.
 """
 
 from __future__ import annotations
@@ -30,29 +28,29 @@ from unojax.view import View, view_of
 
 
 class Policy(Protocol):
-    """Chooses an action for the player who observes."""
+    """Callable that chooses an action for the observing player, unbatched and jit-able."""
 
     def __call__(self, key: Array, observation: Observation, legal_mask: Array, /) -> Array:
-        """Choose a legal action (integer scalar) for `legal_mask`, bool[61] or [62] (`Rules.num_actions`); consumes `key`."""
+        """Return a legal action, an integer scalar, for bool[num_actions] `legal_mask`. Consumes `key`."""
         ...
 
 
 def name_of(chooser: object) -> str:
-    """Return the name of a policy or opponent model for messages: its `name`, or that of its function or class."""
+    """Return the name of a policy or opponent model for messages."""
     if isinstance(chooser, partial):
         return name_of(chooser.func)
     return str(getattr(chooser, "name", None) or getattr(chooser, "__name__", None) or type(chooser).__name__)
 
 
 def distinct(policies: tuple[Policy, Policy]) -> tuple[Policy, ...]:
-    """Drop the second of two players' policies if it is the first, so that it is evaluated once."""
+    """Return the policies without a repetition, so that an equal pair is evaluated once."""
     return policies[:1] if policies[0] is policies[1] else policies
 
 
 def ask(policies: tuple[Policy, ...], key: Array, observation: Observation, legal_mask: Array) -> Array:
-    """Call the policies, one for each player or one for both, for the observer's action: int32[].
+    """Return the observer's action, int32[], by its policy, one of `policies`.
 
-    Both are called with the same key, because under `vmap` either may be the one to move.
+    All are called with the same key, because under `vmap` either player may move.
 
     Raises:
         ValueError: If a policy returns something other than one integer.
@@ -62,7 +60,7 @@ def ask(policies: tuple[Policy, ...], key: Array, observation: Observation, lega
 
 
 def action_probs(asked: Callable[..., Any], who: str, observation: Observation, legal_mask: Array) -> Array:
-    """Evaluate a number for each action, such as its probability or likelihood: float32[A], A = `Rules.num_actions`.
+    """Return the numbers of an opponent model for each action, float32[num_actions].
 
     Raises:
         ValueError: If the result has another form.
@@ -72,7 +70,7 @@ def action_probs(asked: Callable[..., Any], who: str, observation: Observation, 
 
 
 def narrow(policy: PackedPolicy, view: View, legal: Words) -> Words:
-    """Call a packed policy for its favourites among legal options: four words of the shape of `legal`.
+    """Return a packed policy's favourites among legal options, four words like `legal`.
 
     Raises:
         ValueError: If the result has another form.
@@ -82,59 +80,51 @@ def narrow(policy: PackedPolicy, view: View, legal: Words) -> Words:
 
 
 def prefer(legal: Words, favoured: Words) -> Words:
-    """Keep the favoured ones among the legal options if there are any, else all of them."""
+    """Return the favoured legal options, or all if none is favoured."""
     both = bits.map_words(lambda a, b: a & b, legal, favoured)
     return bits.where(bits.any_of(both) != 0, both, legal)
 
 
 def plays_before_draws(legal: Words) -> Words:
-    """Keep the plays among the legal options; without any, keep drawing rather than a challenge."""
+    """Return the legal plays, or drawing before a challenge if there are none."""
     plays = bits.map_words(lambda w: w & bits.PLAYS, legal)
     draw = legal[0] & bits.DRAW_OPTION, *bits.empty(legal[0])[1:]
     return bits.where(bits.any_of(plays) != 0, plays, prefer(legal, draw))
 
 
 def _pick(key: Array, narrowed: Words, rules: Rules) -> Array:
-    """Pick one of the options, unbatched, as an action, int32[]: DRAW if there is none."""
+    """Pick an option uniformly: an action, int32[], or DRAW if there is none."""
     picked = Picked(*bits.choose(narrowed, random_words(key, 1)[0]))
     return jnp.where(bits.any_of(narrowed) == 0, cards.DRAW, options.action_of(picked, rules).astype(jnp.int32))
 
 
 class PackedPolicy(ABC):
-    """A policy that narrows down the legal plays and chooses uniformly among the rest."""
+    """Policy that narrows down the legal plays and chooses uniformly among the rest."""
 
     name: str
     summary: str
 
     @abstractmethod
     def narrow(self, view: View, legal: Words) -> Words:
-        """Narrow legal options down to the policy's candidates, empty only if no option is legal. Elementwise."""
+        """Return the candidates among legal options, empty only if `legal` is. Elementwise."""
 
     def __call__(self, key: Array, observation: Observation, legal_mask: Array) -> Array:
-        """Choose an action, int32[]: DRAW if no play is legal.
-
-        Raises:
-            ValueError: If an argument is a batch.
-        """
+        """Choose an action, int32[], unbatched: DRAW if no play is legal."""
         check_key(key, "a policy")
         return self.choose(key, *self._packed(observation, legal_mask, "a policy"))
 
     def choose(self, key: Array, view: View, legal: Words) -> Array:
-        """Choose an action, int32[], as `__call__` does, from a packed view and the legal options."""
+        """Choose an action, int32[], from a packed view and the legal options."""
         return _pick(key, narrow(self, view, legal), view.rules)
 
     def choose_each(self, keys: Array, observations: Observation, legal_masks: Array) -> Array:
-        """Choose D actions, int32[D], as `__call__` under `vmap` does. `narrow` is elementwise and needs no `vmap`."""
+        """Choose D actions, int32[D], as `vmap` of `__call__` does, but faster."""
         rules = observations.rules
         legal = jax.vmap(partial(game.actions_to_options, rules=rules))(legal_masks)
         return jax.vmap(partial(_pick, rules=rules))(keys, narrow(self, view_of(observations), legal))
 
     def action_probs(self, observation: Observation, legal_mask: Array) -> Array:
-        """Compute the probability of each action, float32[61], or [62] (`Rules.num_actions`).
-
-        Raises:
-            ValueError: If an argument is a batch.
-        """
+        """Return the probability of each action, float32[num_actions], unbatched."""
         narrowed = narrow(self, *self._packed(observation, legal_mask, "action_probs"))
         chosen = game.options_to_actions(narrowed, observation.rules).astype(jnp.float32)
         return chosen / chosen.sum()

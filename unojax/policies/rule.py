@@ -1,4 +1,4 @@
-"""Policies from human rules of thumb: preferences applied one after the other to the legal plays."""
+"""Policies of successive preferences among the legal plays."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ Preference = Callable[[View, Words], Words]
 
 @dataclass(frozen=True)
 class RulePolicy(PackedPolicy):
-    """The legal plays that survive a list of preferences, applied in order.
+    """Policy that applies preferences to the legal plays, in order.
 
-    `name` is the policy's name on the command line, `summary` a short description. Except with `draws_at_will`, a policy
-    plays if it can, and never draws or passes voluntarily, nor challenges.
+    Attributes:
+        name: Name in specs and commands.
+        summary: Short description.
+        preferences: Functions of a view and the legal options that keep the preferred ones.
+        draws_at_will: Drawing, passing and challenging are options too, instead of only without a play.
     """
 
     name: str
@@ -42,7 +45,7 @@ class RulePolicy(PackedPolicy):
 
 @dataclass(frozen=True)
 class PreferBits:
-    """Prefer options whose rank bit is in `mask`, whatever their colour."""
+    """Prefer options whose rank bit is in `mask`, in any colour."""
 
     mask: np.uint32
 
@@ -69,14 +72,14 @@ def _color_counts(view: View) -> Words:
 
 
 def declare_most_held(view: View, legal: Words) -> Words:
-    """With a Wild or Wild+4, declare the colour with the most cards in hand. Does not affect coloured plays."""
+    """Prefer wild plays that declare the colour most held; coloured plays all stay."""
     held = _color_counts(view)
     most = jnp.maximum(jnp.maximum(held[0], held[1]), jnp.maximum(held[2], held[3]))
     return bits.map_words(lambda n, option: jnp.where(n == most, option, option & ~bits.WILDS), held, legal)
 
 
 def _by_color_count(view: View, legal: Words, sign: int) -> Words:
-    """Prefer coloured plays of the colour with the largest `sign * (cards held)` among the playable colours."""
+    """Prefer coloured plays of the playable colour with the largest `sign * (cards held)`."""
     colored = bits.map_words(lambda option: option & bits.FIRST_COPIES, legal)
     none = np.int32(-cards.NUM_CARDS - 1)
     score = bits.map_words(lambda n, o: jnp.where(o != 0, sign * n.astype(jnp.int32), none), _color_counts(view), colored)
@@ -85,18 +88,18 @@ def _by_color_count(view: View, legal: Words, sign: int) -> Words:
 
 
 def scarcest_color(view: View, legal: Words) -> Words:
-    """Prefer coloured plays of the colour with the fewest cards in hand."""
+    """Prefer coloured plays of the playable colour least held."""
     return _by_color_count(view, legal, -1)
 
 
 def commonest_color(view: View, legal: Words) -> Words:
-    """Prefer coloured plays of the colour with the most cards in hand."""
+    """Prefer coloured plays of the playable colour most held."""
     return _by_color_count(view, legal, 1)
 
 
 @dataclass(frozen=True)
 class WhenOpponentHas:
-    """Switch to another preference while the opponent holds at most a given number of cards."""
+    """Preference that depends on whether the opponent holds `at_most` cards."""
 
     at_most: int
     then: Preference

@@ -1,7 +1,4 @@
-"""Policies that sum points for each legal play and choose the best: `LinearPolicy`, `LookaheadPolicy`.
-
-Both are `PackedPolicy`s with weights that `jit` traces, so other weights need no recompilation.
-"""
+"""Policies that choose the play with the most points. `jit` traces their weights."""
 
 from __future__ import annotations
 
@@ -25,11 +22,11 @@ _ACTION_CARDS: Final = bits.ACTION_RANKS | bits.ACTION_RANKS << np.uint32(12)
 
 
 class _Kind(NamedTuple):
-    """A kind of play that the linear policy distinguishes.
+    """Kind of play that the linear policy distinguishes.
 
     Attributes:
         options: Option bits of its ranks.
-        moves_again: The same player moves next (under the default rules).
+        moves_again: The same player moves next, under the default rules.
         is_wild: The play declares a colour.
     """
 
@@ -77,12 +74,10 @@ def _float32(weights: tuple[float, ...]) -> tuple[Array, ...]:
 
 
 def _check_weights(weights: tuple[Any, ...], name: str, names: Sequence[str]) -> None:
-    """Check host numbers, in the precision of play; arrays, which may be traced, are not checked.
-
-    With a weight that is not finite, no play would have the most points.
+    """Check weights given as host numbers; arrays may be traced.
 
     Raises:
-        ValueError: If a weight is not finite, or there are too few or too many.
+        ValueError: If a weight is not finite, or their number is wrong.
     """
     if not all(isinstance(weight, float | int | np.generic) for weight in weights):
         return
@@ -92,7 +87,7 @@ def _check_weights(weights: tuple[Any, ...], name: str, names: Sequence[str]) ->
 
 
 class _Group(NamedTuple):
-    """Plays with equal points: option bits (one colour's word) and float32[...]."""
+    """Plays with equal points: option bits of one colour, and float32[...]."""
 
     options: Array
     points: Array
@@ -101,16 +96,11 @@ class _Group(NamedTuple):
 @partial(jax.tree_util.register_dataclass, data_fields=["weights"], meta_fields=["name", "summary"])
 @dataclass(frozen=True)
 class LinearPolicy(PackedPolicy):
-    """The play with the most points, a sum of weighted features of the card played and the colour declared.
-
-    Points depend on the kind of card, the colour, and whether the rank is held in other colours: 32 sums serve all 60 plays.
+    """Policy that plays the legal card with the largest sum of weighted features.
 
     Attributes:
-        weights: One weight for each of `WEIGHT_NAMES`, finite.
+        weights: One finite weight for each of `WEIGHT_NAMES`.
         name, summary: As in `RulePolicy`.
-
-    Raises:
-        ValueError: If the weights are not that many finite numbers.
     """
 
     weights: tuple[float, ...]
@@ -140,12 +130,12 @@ class LinearPolicy(PackedPolicy):
         return prefer(legal, (w0, w1, w2, w3))
 
     def score_plays(self, view: View) -> Array:
-        """Compute the points of every play, float32[..., 60]: `play_features` times the weights."""
+        """Return the points of every play, float32[..., 60]: `play_features` times the weights."""
         weights = jnp.stack(_float32(self.weights))
         return jnp.einsum("...pf,f->...p", play_features(view), weights, precision=lax.Precision.HIGHEST)
 
     def _groups(self, view: View) -> list[list[_Group]]:
-        """Compute for each colour declared the kinds of plays and their points, the sums of `score_plays` without repetitions."""
+        """Return for each declared colour the kinds of plays with their points, without repeated sums."""
         w = dict(zip(WEIGHT_NAMES, _float32(self.weights), strict=True))
         of_kind = {kind: _points_of_kind(w, kind, view.opponent_count) for kind in _KINDS}
         hand = _Hand.of(view)
@@ -172,13 +162,13 @@ class LinearPolicy(PackedPolicy):
 
 
 class _Hand(NamedTuple):
-    """Facts about a hand and the unseen cards that the features use.
+    """Facts about a hand and the unseen cards.
 
     Attributes:
-        held, actions: int32[...] coloured cards, and action cards, of each colour.
-        wilds: int32[...].
-        elsewhere: uint32[...] by colour, the option bits of the ranks held in other colours.
-        expected: float32[...] by colour, the opponent's mean number of coloured cards if uniform over unseen cards.
+        held, actions: Number of coloured cards and of action cards by colour, int32[...].
+        wilds: Number of wild cards, int32[...].
+        elsewhere: Option bits of ranks held in other colours, by colour, uint32[...].
+        expected: Expected coloured cards of the opponent by colour, uniform over unseen cards, float32[...].
     """
 
     held: list[Array]
@@ -206,7 +196,7 @@ class _Hand(NamedTuple):
 
 
 class _ColorPoints(NamedTuple):
-    """Points for a colour declared: always, for moving again, and for a wild card; float32[...] each."""
+    """Points of a declared colour, float32[...]: always, for moving again, for a wild card."""
 
     always: Array
     again: Array
@@ -214,14 +204,14 @@ class _ColorPoints(NamedTuple):
 
 
 def _points_of_kind(w: dict[str, Array], kind: str, opponent_count: Array) -> Array:
-    """Sum the weights of `_WHEN` for a kind of card: float32[...]."""
+    """Sum the weights of `_WHEN` for a kind of card, float32[...]."""
     always, at_1, at_2, at_3_4 = (w[f"{kind}, {when}"] for when in _WHEN)
     n = opponent_count
     return always + jnp.where(n == 1, at_1, jnp.where(n == 2, at_2, jnp.where((n == 3) | (n == 4), at_3_4, 0.0)))
 
 
 def _points_of_color(w: dict[str, Array], view: View, hand: _Hand, color: int) -> _ColorPoints:
-    """Sum the weights of `_OF_COLOR` for a colour declared."""
+    """Sum the weights of `_OF_COLOR` for a declared colour."""
     held, actions = hand.held[color].astype(jnp.float32), hand.actions[color].astype(jnp.float32)
     expected = hand.expected[color]
     return _ColorPoints(
@@ -238,7 +228,7 @@ def _points_of_color(w: dict[str, Array], view: View, hand: _Hand, color: int) -
 
 
 def play_features(view: View) -> Array:
-    """Compute the features of a linear policy, float32[..., 60, 35]: plays, and `WEIGHT_NAMES` in their order."""
+    """Return the features of every play, float32[..., 60, 35], in the order of `WEIGHT_NAMES`."""
     hand, n = _Hand.of(view), view.opponent_count
     held, actions, expected, elsewhere = (
         jnp.stack(of_color, -1)[..., None] for of_color in (hand.held, hand.actions, hand.expected, hand.elsewhere)
@@ -267,19 +257,15 @@ def play_features(view: View) -> Array:
 @partial(jax.tree_util.register_dataclass, data_fields=["weights"], meta_fields=["name", "summary"])
 @dataclass(frozen=True)
 class LookaheadPolicy(PackedPolicy):
-    """One-step lookahead: the play that leads to the position of the highest heuristic value
+    """Policy of one-step lookahead: the play that leads to the highest heuristic value
 
         V = w0 * (n2 - n1) + w1 * E[playable cards in the opponent's hand] + w2 * (own wild cards),
 
-    where n1 and n2 are the players' cards after the play and its penalty draws. The expectation is uniform over unseen cards: n2
-    times the share of them that could be played on the new top card.
+    where n1 and n2 are the players' cards after the play and its penalty, and E is uniform over unseen cards.
 
     Attributes:
         weights: w0, w1, w2, finite.
         name, summary: As in `RulePolicy`.
-
-    Raises:
-        ValueError: If the weights are not three finite numbers.
     """
 
     weights: tuple[float, float, float]
@@ -301,7 +287,7 @@ class LookaheadPolicy(PackedPolicy):
         return prefer(legal, (words[..., 0], words[..., 1], words[..., 2], words[..., 3]))
 
     def score_plays(self, view: View) -> Array:
-        """Compute V after every play, float32[..., 60]."""
+        """Return V after every play, float32[..., 60]."""
         margin_w, playable_w, wilds_w = _float32(self.weights)
         ranks = cards.along_last(np.arange(cards.NUM_RANKS, dtype=np.uint32), view.color.ndim + 1)
         of_rank = jnp.where(ranks < cards.WILD, bits.both_copies(bits.rank_bit(ranks)), np.uint32(0))
