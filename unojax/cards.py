@@ -1,7 +1,7 @@
 """The 108 cards: types, copies, slots, and the canonical one-hot encoding of a set of cards.
 
-A card type is `colour * 13 + rank`, then Wild (52) and Wild+4 (53). Copies of a type are indistinguishable, so a set of cards is a
-multiset, stored as a **canonical one-hot** `bool[108]`: slot `s` is set if and only if the multiset holds more than
+A card type is `colour * 13 + rank`, then Wild (52) and Wild+4 (53). Copies of a type are indistinguishable, so a set of cards is
+a multiset, stored as a **canonical one-hot** `bool[108]`: slot `s` is set if and only if the multiset holds more than
 `COPY_OF_SLOT[s]` copies of type `TYPE_OF_SLOT[s]`. Equal multisets are therefore equal arrays.
 
 Each colour has a block of 27 slots, which is one 32-bit word of `unojax.bits`:

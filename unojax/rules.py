@@ -1,7 +1,7 @@
 """The rules of the game and their variants.
 
-`Rules()` is the default game: forced play, no stacking, no challenge. Its fields and presets change one thing each. `unojax rules`
-prints any rules in words.
+`Rules()` is the default game: forced play, no stacking, no challenge. Its fields and presets change one thing each. `unojax
+rules` prints any rules in words.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Rules:
         start_card: Card that may be turned up at the start. "non_wild": a Wild or Wild+4 goes back and another card is turned
             up. "any": it stays, and the active colour is random. "not_draw_four": a Wild stays, a Wild+4 goes back.
         hand_size: Number of cards dealt to each player.
-        deck: Copies of each of the 54 card types, or text for `unojax.parse_deck`: full, numbers (0-9 alone), FILE.json (a list of
-            copies), or the parts that differ from the full deck, colors=2,ranks=0-5+S,copies=1,wilds=1.
+        deck: Copies of each of the 54 card types, or text for `unojax.parse_deck`: full, numbers (0-9 alone), FILE.json (a list
+            of copies), or the parts that differ from the full deck, colors=2,ranks=0-5+S,copies=1,wilds=1.
         first_player: Player who moves first: "zero", player 0; "random", either one.
         max_steps: Steps after which the game is truncated, without a winner. None: never.
         step_penalty: Amount subtracted from both rewards at each step that does not end the game.

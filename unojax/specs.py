@@ -1,8 +1,8 @@
 """Agents by text: `uniform`, `name:key=value,key=value`, `my.py:clever`. Only making an agent imports JAX.
 
-A name is that of a policy (`unojax.policies.POLICIES`) or of an entry that `register` adds: a policy, or a factory whose parameters
-all have defaults. Its parameters of simple types are the keys, and `rules` receives the rules of the game. The agent's name is
-`format_spec(entry, factory, values)`.
+A name is that of a policy (`unojax.policies.POLICIES`) or of an entry that `register` adds: a policy, or a factory whose
+parameters all have defaults. Its parameters of simple types are the keys, and `rules` receives the rules of the game. The agent's
+name is `format_spec(entry, factory, values)`.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ def choose_opponent(asked: str | None, rules: Rules) -> str:
 def knowing_search(policy: str) -> str:
     """Return the spec of a search whose belief and rollouts know the opponent's policy.
 
-    Its win rate is a lower bound of a best response's. Its opponent model has no tremble, so particle weights can be slightly off.
+    Its win rate is a lower bound of a best response's. Its opponent model has no tremble, so particle weights can be slightly
+    off.
     """
     model = policy if policy == "uniform" else f"{policy}+0"
     return f"mc:keep=0,model={model},opponent={policy}"

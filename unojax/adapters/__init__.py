@@ -3,14 +3,13 @@
 | module | content | extra |
 | --- | --- | --- |
 | `pgx.Uno` | a `pgx.Env` | `pgx` |
-| `gymnasium.UnoEnv`, `UnoVectorEnv` | one seat against an agent; thousands of games in one device program | `gymnasium` |
+| `gymnasium.UnoEnv`, `UnoVectorEnv` | one seat against an agent | `gymnasium` |
 | `pettingzoo.env` | a PettingZoo AEC environment | `pettingzoo` |
-| `openspiel` | registers the game `unojax_uno` in OpenSpiel | `openspiel` |
+| `openspiel` | the OpenSpiel game `unojax_uno` | `openspiel` |
 | `rlcard.make` | an RLCard environment; RLCard agents as players, `rlcard:model=...` | `rlcard` |
 | `jaxmarl.Uno` | a JaxMARL `MultiAgentEnv` | `jaxmarl` |
-| `process` | any program as a player, over lines of text, `process:COMMAND` | |
+| `process` | any program as a player, `process:COMMAND` | |
 
-All adapters play by `unojax.step` under any `Rules` and number actions 0 .. `Rules.num_actions` - 1. All of them encode
-observations with `encoding`, whose table lists the columns. Import each by its own name; if its library is missing, the error
-names the package to install.
+Import each module by its own name. All play by `unojax.step` under any `Rules`, number actions 0 .. `Rules.num_actions` - 1 and
+encode observations by `encoding`. Unless stated otherwise, an illegal action loses the game, -1 and +1, under any rules.
 """

@@ -1,4 +1,4 @@
-"""Base class of agents that choose on the host, one game at a time: programs and agents of other libraries."""
+"""Base class of agents that choose on the host, one game at a time."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _ID_WORDS: Final = 2
 
 
 class Question(NamedTuple):
-    """One decision for a host agent.
+    """A decision for a host agent.
 
     Attributes:
         game: Name of the game, the same for all its questions.
         seed: Seed of random answers, 0 .. 2^32 - 1.
-        observation: Observation of the player, NumPy.
-        legal: Legal actions, two or more, ascending.
+        observation: The player's observation, NumPy.
+        legal: Two or more legal actions, ascending.
     """
 
     game: str
@@ -34,7 +34,7 @@ class Question(NamedTuple):
 
 
 class HostAgent:
-    """Agent that calls `choose` at each real choice. Its memory is 64 random bits, which identify the game."""
+    """Agent that calls `choose` at each real choice. Its memory, 64 random bits, identifies the game."""
 
     def init(self, key: Array, observation: Observation) -> Memory:
         del observation
@@ -51,7 +51,7 @@ class HostAgent:
         return jax.pure_callback(partial(_choose_rows, self), shape, *rows, vmap_method="broadcast_all")
 
     def choose(self, question: Question) -> int:
-        """Return one of the legal actions, or `unojax.agents.RESIGN` to concede the game."""
+        """Return a legal action, or `unojax.agents.RESIGN` to concede the game."""
         raise NotImplementedError
 
 

@@ -14,7 +14,7 @@
 | 240 | cards left in the deck | 0 .. 108 | / 100 |
 | 241 .. 301 | last action of either player; all 0 at the start | one-hot | |
 
-If `Rules.keeps_account`, more columns describe the turn:
+With `Rules.keeps_account`:
 
 | columns | content | values | float32 |
 | --- | --- | --- | --- |
@@ -23,11 +23,8 @@ If `Rules.keeps_account`, more columns describe the turn:
 | 357 .. 360 | colour active before the pending Wild+4, if that may be challenged | one-hot | |
 | 361 | the last action was a challenge | 0, 1 | |
 
-With a belief, 108 columns follow: the probability that each slot of the opponent's canonical hand is set.
-
-`SECTIONS`, `TURN_SECTIONS` and `BELIEF` hold these tables as data. int8 keeps the values; float32 divides card counts, so that
-all columns have magnitudes near 1. A belief needs float32. Every column derives from an `Observation`, so none can reveal hidden
-cards.
+With a belief, 108 columns follow: the probability that each slot of the opponent's canonical hand is set. int8 holds the values
+undivided, without a belief. `SECTIONS`, `TURN_SECTIONS` and `BELIEF` hold these tables as data.
 """
 
 from __future__ import annotations
@@ -52,7 +49,7 @@ DType = Literal["float32", "int8"]
 
 
 class Section(NamedTuple):
-    """Neighbouring columns with one meaning: name, number of columns, and divisor in float32."""
+    """Neighbouring columns with one meaning: name, number, and divisor in float32."""
 
     name: str
     size: int
@@ -88,12 +85,12 @@ _COUNTS: Final = ("penalty", "hand_count", "opponent_count", "deck_count")
 
 @dataclass(frozen=True)
 class Encoder:
-    """Encoder of observations as arrays. Hashable, hence static under `jit`; its functions are pure, jit- and vmap-able.
+    """Encoder of observations as arrays. Hashable; its functions are pure, jit- and vmap-able.
 
     Attributes:
-        belief: Belief columns. "none": no columns. "unseen": uniform over unseen cards, in closed form. "particles": a
-            particle filter with the uniform opponent model.
-        particles: Number of particles of the filter.
+        belief: Belief columns. "none": no columns. "unseen": uniform over unseen cards. "particles": a particle filter with
+            the uniform opponent model.
+        particles: Number of particles.
         dtype: "float32" or "int8". int8 excludes a belief.
         rules: Rules of the observations, or the name of a preset.
 
@@ -119,7 +116,7 @@ class Encoder:
 
     @property
     def sections(self) -> tuple[Section, ...]:
-        """Sections of this encoder's columns, in order."""
+        """Sections of the columns, in order."""
         return self._plain_sections if self.belief == "none" else (*self._plain_sections, BELIEF)
 
     @property
@@ -141,13 +138,13 @@ class Encoder:
 
     @property
     def high(self) -> np.ndarray:
-        """The largest value of each column, [size] of `dtype`; the smallest is 0."""
+        """Largest value of each column, [size] of `dtype`; the smallest is 0."""
         scaled = self.dtype == "float32"
         sections = [(s.size, cards.NUM_CARDS if s.name in _COUNTS else 1, s.scale if scaled else 1) for s in self.sections]
         return np.concatenate([np.full(size, largest / scale) for size, largest, scale in sections]).astype(self.dtype)
 
     def init(self, key: Array, observation: Observation) -> Any:
-        """Return a player's initial memory, a pytree, from its first observation; empty without particles. Consumes `key`."""
+        """Return a player's initial memory, a pytree, from its first observation. Consumes `key`."""
         return self._filter.init(key, observation) if self.belief == "particles" else ()
 
     def update(self, key: Array, memory: Any, before: Observation, action: Array, after: Observation) -> Any:
@@ -157,16 +154,13 @@ class Encoder:
         return self._filter.update(key, memory, before, action, after)[0]
 
     def sample_hand(self, key: Array, memory: Any, observation: Observation) -> Array:
-        """Sample an opponent's hand: int8[108] canonical, from the particle filter, or uniform over unseen cards.
-
-        Consumes `key`.
-        """
+        """Sample an opponent's hand, int8[108] canonical, from the belief or uniformly. Consumes `key`."""
         if self.belief == "particles":
             return memory.particles[jax.random.categorical(key, memory.log_weights)]
         return belief_init(observation, key, num_particles=1).particles[0]
 
     def encode(self, memory: Any, observation: Observation) -> Array:
-        """Encode one player's observation: [size] of `dtype`."""
+        """Return one player's observation as [size] of `dtype`."""
         ranks, colors, actions = (np.arange(n, dtype=np.int8) for n in (cards.NUM_RANKS, cards.NUM_COLORS, cards.NUM_ACTIONS))
         parts = {
             "hand": observation.hand,

@@ -5,26 +5,15 @@
     env = gymnasium.make("unojax/Uno-v0", opponent="linear")
     envs = gymnasium.make_vec("unojax/Uno-v0", num_envs=4096, opponent="linear")
 
-A step plays the seat's action, then the opponent's moves until the seat's next turn. Forced draws of the seat are steps of
-their own, with one legal action. Observations are a dict of `observation` (columns: `unojax.adapters.encoding`) and
-`action_mask`, int8. The mask is also in `info["action_mask"]` and `action_masks()`.
+A step plays the seat's action, then the opponent's moves until the seat's next turn. A forced draw of the seat is a step with one
+legal action. Observations are a dict of `observation` (see `unojax.adapters.encoding`) and `action_mask`, int8, also in `info`.
 
-Rewards are +1, -1 or 0 at the end. With `Rules.points` they are the points of the loser's hand in units of 500. Each step of
-either player from the seat's first move on costs `Rules.step_penalty`.
+The reward at the end is +1, -1 or 0, or with `Rules.points` the loser's points divided by 500. Every step of either player after
+the seat's first move costs `Rules.step_penalty`. `info["illegal_action"]` marks a game that the seat lost by an illegal action,
+`info["opponent_failed"]` one that it won because the opponent resigned or played one.
 
-An illegal action of the seat loses the game: -1 under any rules, and `info["illegal_action"]`. If the opponent plays an illegal
-action or resigns, the seat wins: +1, and `info["opponent_failed"]`. A `RuntimeWarning` describes each kind of fault that the
-opponent reports, once. If the opponent ends a game before the seat's first move, the environment deals the next one.
-
-The vector environment resets a finished game at the next step (`AutoresetMode.NEXT_STEP`) and ignores the action for it. With
-`autoreset_mode=AutoresetMode.SAME_STEP` it resets at once, and `infos["final_obs"]` holds the last observation.
-
-With seed s, environment i of a vector environment plays the games of a single environment with seed s + i. The games are
-bit-identical against an opponent that computes with integers, such as "uniform". A network may round otherwise in another
-program, and then occasionally prefers another of two equal plays.
-
-A reset without a seed deals the next game of each environment and drops unfinished ones. If a step fails or is interrupted, no
-game remains until the next reset.
+Environment i of a vector environment with seed s plays the games of a single one with seed s + i; an opponent that computes with
+floating-point numbers may round differently. A reset without a seed deals the next games. After an exception, call `reset`.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
@@ -76,7 +65,7 @@ Player = str | Policy | Agent
 
 
 class _Games:
-    """Lanes of games on the device under the encoder's rules, in groups that run in parallel on a CPU."""
+    """Lanes of games on the device, in groups that run in parallel on a CPU."""
 
     def __init__(self, num_envs: int, opponent: Player, seat: Seat, encoder: Encoder):
         if seat not in (0, 1, "random"):
@@ -101,7 +90,7 @@ class _Games:
 
     @cached_property
     def _split(self) -> tuple[list[Any], Skeleton]:
-        """Split the opponent into its numbers, on the device, and its structure. Called at a reset, because it starts JAX."""
+        """Split the opponent into its arrays, on the device, and its structure. Starts JAX."""
         return static.split(self._opponent)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -109,7 +98,7 @@ class _Games:
         return vars(self) | {"_pool": None}
 
     def begin(self, seeds: Sequence[int | None]) -> Shown:
-        """Begin the first game of each lane. A seed of None: the lane's next game, or a random seed if it has none."""
+        """Begin each lane's first game for its seed. None: its next game, or a random seed."""
         check_not_forked()
         goes_on = np.array([seed is None for seed in seeds]) & bool(self._lanes)
         keys, games = np.zeros((len(seeds), 2), np.uint32), np.zeros(len(seeds), np.int32)
@@ -181,7 +170,7 @@ class _Games:
         return shown
 
     def _warn_of_faults(self, failed: np.ndarray) -> None:
-        """Warn that the opponent lost games by faults, bool[num_envs] `failed`; once for each kind of fault."""
+        """Warn of games, bool[num_envs], that the opponent lost by faults; once for each kind."""
         faults = faults_of(self._opponent)
         if not faults and failed.any():
             faults = ["it gave up, or played an action that was not legal"]
@@ -201,9 +190,9 @@ class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
 
     Args:
         opponent: Spec of an agent, such as "value" or "mc:rollouts=64", a policy, or an agent.
-        rules: Rules of the game, or a preset: "official", "house", "rlcard".
-        seat: Player of the seat, 0, 1, or "random" for a fair coin in each game.
-        belief, particles, dtype: Settings of the observation, as in `unojax.adapters.encoding.Encoder`.
+        rules: Rules of the game, or the name of a preset.
+        seat: Player of the seat, 0, 1, or "random" for either one in each game.
+        belief, particles, dtype: As in `unojax.adapters.encoding.Encoder`.
         render_mode: "ansi" for the seat's observation as text, or None.
 
     Raises:
@@ -231,16 +220,16 @@ class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
         self._shown: Shown | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, np.ndarray], dict]:
-        """Begin the sequence's next game, or with a `seed` the first game of another sequence."""
+        """Begin the next game, or with a `seed` the first game of another sequence."""
         super().reset(seed=seed, options=options)
         self._shown = self._games.begin([seed])
         return self._observation(), self._info()
 
     def step(self, action: Any) -> tuple[dict[str, np.ndarray], float, bool, bool, dict]:
-        """Play an action and let the opponent move. The returned arrays are copies.
+        """Play an action and the opponent's moves. The returned arrays are copies.
 
         Raises:
-            gymnasium.error.ResetNeeded: Before the first reset, if the game is over, or if the last step failed.
+            gymnasium.error.ResetNeeded: If no game is in progress, or the last step failed.
             ValueError: If the action is not an integer.
         """
         if self._shown is None or self._shown.terminated[0] or self._shown.truncated[0]:
@@ -276,12 +265,13 @@ class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
 
 
 class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
-    """Thousands of games of one seat against an agent, in one device program for each step.
+    """Thousands of games of one seat against an agent, one device program a step.
 
     Args:
         num_envs: Number of parallel games.
         opponent, rules, seat, belief, particles, dtype: As in `UnoEnv`.
-        autoreset_mode: NEXT_STEP or SAME_STEP of `gymnasium.vector.AutoresetMode`, stored in `metadata`.
+        autoreset_mode: `gymnasium.vector.AutoresetMode`. NEXT_STEP: the step after the end resets a game and ignores its
+            action. SAME_STEP: the last step resets it, and `infos["final_obs"]` holds the last observation.
 
     Raises:
         ValueError: If an argument has another value.
@@ -322,14 +312,14 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict]:
-        """Begin the next game of each environment's sequence, or with a seed the first game of another sequence.
+        """Begin the next game of each environment, or with seeds the first games of other sequences.
 
         Args:
-            seed: None; an integer s for the seeds s, s + 1, ...; or a list of seeds, which may contain None.
+            seed: None, an integer s for the seeds s, s + 1, ..., or a list of seeds and None.
             options: Not used; `reset_mask` is rejected.
 
         Raises:
-            ValueError: If a seed is invalid, the list's length is not `num_envs`, or a `reset_mask` is given.
+            ValueError: If a seed or the number of seeds is invalid, or a `reset_mask` is given.
         """
         if options and "reset_mask" in options:
             raise ValueError("reset_mask can't be used: games that are over are reset by steps")
@@ -369,7 +359,7 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
         return observation, shown.reward, shown.terminated, shown.truncated, _infos(shown, np.ones(self.num_envs, bool))
 
     def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
-        """Return a seed for each environment and seed this object's generator. Raises ValueError as `reset` does."""
+        """Return a seed for each environment and seed this object's generator."""
         if seed is None:
             return [None] * self.num_envs
         seeds: list[int | None] = list(seed) if isinstance(seed, Iterable) else [seed]
@@ -382,7 +372,7 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
 
 
 def _infos(shown: Shown, known: np.ndarray) -> dict[str, Any]:
-    """Return the infos of many games as gymnasium does, copied; bool[num_envs] marks the games that have them."""
+    """Return infos in gymnasium's form, copied; bool[num_envs] `known` marks games that have them."""
     infos = {"action_mask": shown.mask, "illegal_action": shown.illegal, "opponent_failed": shown.failed}
     masks = {f"_{name}": known for name in infos}
     return {name: array.copy() for name, array in (infos | masks).items()}

@@ -1,12 +1,7 @@
 """The game as a JaxMARL `MultiAgentEnv`: `unojax.adapters.jaxmarl.Uno(rules=...)`.
 
-Agents are `agent_0` and `agent_1`, and both act in every step. One additional action, `num_actions - 1`, does nothing. It is the
-only available action of the player who is not to move, and that player's action is ignored. If the player to move chooses an
-illegal action, the game is lost: -1 and +1, under any rules. After a finished game, `step` deals the next one, as everywhere in
-JaxMARL.
-
-`get_avail_actions` returns the masks. JaxMARL's Q-learning baselines use `CTRolloutManager`, which requests masks only from
-JaxMARL's own environments and otherwise allows any action. After `manager = CTRolloutManager(env, ...)`, set
+Both agents, `agent_0` and `agent_1`, act in every step. The player who is not to move has one available action, `num_actions -
+1`, which does nothing. JaxMARL's `CTRolloutManager` reads masks from JaxMARL's own environments alone: for any other set
 `manager.get_valid_actions = jax.vmap(env.get_avail_actions)`.
 """
 
@@ -52,11 +47,11 @@ class UnoState:
 
 
 class Uno(MultiAgentEnv):
-    """Both seats of the game at once, as arrays.
+    """Both seats of the game at once.
 
     Args:
-        rules: Rules of the game, or a preset: "official", "house", "rlcard".
-        belief, particles, dtype: Settings of the observation, as in `unojax.adapters.encoding.Encoder`.
+        rules: Rules of the game, or the name of a preset.
+        belief, particles, dtype: As in `unojax.adapters.encoding.Encoder`.
 
     Attributes:
         nothing: Action of the player who is not to move, `num_actions - 1`.
@@ -89,8 +84,7 @@ class Uno(MultiAgentEnv):
     ) -> tuple[dict[str, Array], UnoState, dict[str, Array], dict[str, Array], dict[str, Any]]:
         """Play the action of the player to move. Consumes `key`.
 
-        `info` has an entry for each agent, as JaxMARL's training loops expect: bool[num_agents] `truncated`, and int8[num_agents]
-        `winner`, the winner's number or -1.
+        `info` has an entry for each agent: bool[num_agents] `truncated`, and int8[num_agents] `winner`, -1 for none.
         """
         mover = state.seats.packed.current_player
         first, second = (jnp.asarray(actions[agent]).astype(jnp.int32) for agent in self.agents)
@@ -108,7 +102,7 @@ class Uno(MultiAgentEnv):
 
     @partial(jax.jit, static_argnums=0)
     def get_avail_actions(self, state: UnoState) -> dict[str, Array]:
-        """Return each agent's available actions: bool[num_actions]."""
+        """Return each agent's available actions, bool[num_actions]."""
         mover, legal = state.seats.packed.current_player, game.packed_legal_mask(state.seats.packed)
         idle = np.arange(self.num_actions) == self.nothing
         moves = jnp.append(legal, jnp.bool_(False))

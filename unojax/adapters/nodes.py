@@ -1,8 +1,6 @@
-"""The game node by node on the host, with each drawn card an explicit choice, for extensive-form libraries.
+"""The game as a tree on the host, with each drawn card an explicit choice, for extensive-form libraries.
 
-A position is a `unojax.table.Table` as 36 or 40 bytes. One compiled program looks at a position, and another one commits a
-choice; both call the three functions of the table. Results are cached by position, because tree searches revisit them. The
-position as a `State`, which takes ten times the memory, is decoded on demand.
+A position is a `unojax.table.Table` as 36 or 40 bytes. Results are cached by position, because tree searches revisit them.
 """
 
 from __future__ import annotations
@@ -32,16 +30,16 @@ class Look(NamedTuple):
 
     Attributes:
         player: Player to move, or player being dealt to.
-        is_dealing: True while the hands are dealt or the start card is turned up.
-        is_start: True while the start card is turned up.
-        is_drawing: True while cards of a draw remain.
-        is_over: True after the end of the game.
-        rewards: Rewards of both players, for a step that led here.
+        is_dealing: The hands are being dealt, or the start card is being turned up.
+        is_start: The start card is being turned up.
+        is_drawing: Cards of a draw remain.
+        is_over: The game has ended.
+        rewards: Rewards of both players for a step that led here.
         legal: Actions of the player to move, ascending; valid in play, outside a draw.
         counts: Available cards of the 54 types, one byte each; for a deal or a draw.
-        has_colors: True if chance chooses the colour of a wild card picked here.
+        has_colors: Chance chooses the colour of a wild card picked here.
         num_cards: Number of cards in each hand.
-        top: Action that lays the top card, `color * 15 + rank`; valid in play.
+        top: Action that plays the top card, `color * 15 + rank`; valid in play.
     """
 
     player: int
@@ -58,7 +56,7 @@ class Look(NamedTuple):
 
 
 class Nodes:
-    """Game tree under given rules. Positions are `bytes`; an outcome is `type + 54 * coin`, with a coin from `coins`."""
+    """Game tree under given rules. An outcome of chance is `type + 54 * coin`, see `coins`."""
 
     def __init__(self, rules: Rules):
         self.rules = rules
@@ -85,11 +83,11 @@ class Nodes:
         return found
 
     def state(self, position: bytes) -> State:
-        """Decode a position: a `State`, NumPy on the host, without the episode's fields."""
+        """Return a position as a `State`, NumPy, without the episode's fields."""
         return jax.device_get(_decode(from_bytes(position), self.rules))
 
     def outcomes(self, position: bytes) -> list[tuple[int, float]]:
-        """List the outcomes of a deal or a draw with their probabilities: card types, each with its coin's number."""
+        """List the outcomes of a deal or a draw with their probabilities."""
         look = self.look(position)
         outcomes, total = [], sum(look.counts)
         for card, count in enumerate(look.counts):
@@ -102,13 +100,14 @@ class Nodes:
         return sorted(outcomes)
 
     def play(self, position: bytes, action: int) -> bytes:
-        """Play a legal action. After a draw its cards are chance outcomes, unless the game ends because no card is left. If
-        `DRAW` is the only legal action, `Look.is_drawing` is False until the first outcome.
+        """Return the position after a legal action. The cards of a draw are the next chance outcomes.
+
+        If `DRAW` is the only legal action, `Look.is_drawing` is False until the first outcome.
         """
         return self._pick(position, action, -1)
 
     def draw(self, position: bytes, outcome: int) -> bytes:
-        """Deal, turn up or draw a card.
+        """Return the position after a card is dealt, turned up or drawn.
 
         Raises:
             ValueError: If the outcome is impossible here.
@@ -175,7 +174,7 @@ class _Seen(NamedTuple):
 
 
 def decode(rows: Array, rules: Rules) -> State:
-    """Decode a position from `from_bytes`, as `Nodes.state` does; traceable."""
+    """Return a position's words as a `State`; traceable."""
     return game.from_table(_table(rows), rules)
 
 
@@ -198,7 +197,7 @@ def _look(rows: Array, rules: Rules) -> _Seen:
 
 @partial(jax.jit, static_argnames="rules")
 def _pick(rows: Array, numbers: Array, rules: Rules) -> Array:
-    """Play an action, or pick a card of a type if the action is 2^32 - 1; then skip nodes without a choice."""
+    """Play an action, or pick a card type if the action is 2^32 - 1; then skip nodes without a choice."""
     action, card, coins = numbers
     tables = _table(rows)
     is_card = action == np.uint32(0xFFFF_FFFF)

@@ -5,18 +5,13 @@
     pyspiel.load_game("unojax_uno(rules=official)")
     unojax.adapters.openspiel.load_game(unojax.Rules(...))
 
-The game's parameters are the fields of `unojax.Rules`; `deck` is "full" or all cards, separated by blanks. `rules` names a
-preset, which other parameters override if they differ from the default rules. To reset a preset's field to the default, use
-`load_game`. OpenSpiel needs finite games, so `max_steps` is 500 by default; a truncated game is a draw.
+Parameters are the fields of `unojax.Rules`; `deck` is "full" or all cards, separated by blanks. `rules` names a preset, whose
+fields other parameters override if they differ from the default rules. `max_steps` is 500 by default, and a truncated game is a
+draw. Illegal actions raise.
 
-Each card that is dealt, turned up or drawn is a separate chance node. Its outcomes are card types 0..53, plus 54 times the number
-of a coin. If the rules leave these to chance, the coin determines the colour of a wild that is turned up or laid, and the
-starting player. A draw is an action of its player, followed by chance nodes.
-
-Information states have perfect recall: the first hand, the start card, every action with its result (a card laid by chance, an
-unfinished turn), and the own cards drawn. Their tensor has one row for each possible step, tens of thousands of numbers in all.
-Observation tensors are those of `unojax.adapters.encoding`, with hundreds of numbers. OpenSpiel's `rl_environment` uses the
-former unless you pass `observation_type=ObservationType.OBSERVATION`.
+Each card dealt, turned up or drawn is a chance node with outcomes `type + 54 * coin`: the coin determines the colour of a random
+wild or the starting player. Information states have perfect recall, and their tensor one row for each possible step. Observation
+tensors are those of `unojax.adapters.encoding`.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
@@ -62,8 +57,8 @@ class Step(NamedTuple):
     Attributes:
         player, action: The player and its action.
         drawn: Types drawn so far, ascending; private to the player.
-        laid: Action that laid a drawn card, or `unojax.game.NO_ACTION`.
-        goes_on: True if the player still moves after a draw or a challenge.
+        laid: Action that played a drawn card, or `unojax.game.NO_ACTION`.
+        goes_on: The player moves again after a draw or a challenge.
     """
 
     player: int
@@ -97,7 +92,7 @@ _DEFAULTS: Final[dict[str, Any]] = {_PRESET: "default", **_parameters(Rules())}
 
 
 def load_game(rules: Rules | str = Rules()) -> pyspiel.Game:
-    """Load the game under rules or a named preset; its `str` is an argument for `pyspiel.load_game`."""
+    """Return the game under rules or a preset; its `str` is an argument for `pyspiel.load_game`."""
     return pyspiel.load_game(NAME, _parameters(as_rules(rules)))
 
 
@@ -151,7 +146,7 @@ class UnoGame(pyspiel.Game):
 
 
 class UnoState(pyspiel.State):
-    """A game in progress. All attributes are immutable and cheap to deep-copy, as OpenSpiel does for each clone and child.
+    """A game in progress. Attributes are immutable, hence cheap to deep-copy for each child.
 
     Attributes:
         position: Position as in `unojax.adapters.nodes`.
@@ -191,7 +186,7 @@ class UnoState(pyspiel.State):
         return self._nodes.outcomes(self.position)
 
     def state(self) -> State:
-        """Return the position as a `unojax.State`, NumPy on the host, with the episode's fields; after the start card."""
+        """Return the position after the start card as a `unojax.State`, NumPy."""
         return self._nodes.state(self.position).replace(**self.episode())
 
     def episode(self) -> dict[str, Any]:
@@ -243,14 +238,14 @@ class UnoState(pyspiel.State):
         return cards.TYPE_NAMES[card] + (f" (coin {coin})" if coin else "")
 
     def information(self, player: int) -> str:
-        """Return all that the player has observed, in one line."""
+        """Return the player's observations in one line."""
         return ", ".join([f"player {player}", f"hand {_names(self.hands[player])}", *self.story((player,))])
 
     def __str__(self) -> str:
         return ", ".join([f"hands {' / '.join(map(_names, self.hands))}", *self.story((0, 1))])
 
     def story(self, seen: tuple[int, ...]) -> list[str]:
-        """Return the events since the deal as text; cards drawn by the players `seen` are named."""
+        """Return the events since the deal as text, with the cards drawn by players in `seen`."""
         parts = []
         if self.start >= 0:
             parts.append(f"start {self._action_to_string(pyspiel.PlayerId.CHANCE, self.start)}")

@@ -1,8 +1,7 @@
 """The game as a PettingZoo AEC environment: `unojax.adapters.pettingzoo.env(rules=...)`.
 
-Agents are `player_0` and `player_1`. Observations are a dict of `observation` (columns: `unojax.adapters.encoding`) and
-`action_mask`, int8, all 0 for the player who is not to move. `infos` holds the mask too. An illegal action loses the game: -1
-and +1, under any rules. The same agent may be selected twice in a row.
+Agents are `player_0` and `player_1`; one may be selected twice in a row. Observations are a dict of `observation` (see
+`unojax.adapters.encoding`) and `action_mask`, int8, all 0 for the player who is not to move. `infos` holds the mask too.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
@@ -39,7 +38,7 @@ def env(
     dtype: DType = "float32",
     render_mode: str | None = None,
 ) -> AECEnv:
-    """Return the environment, wrapped in PettingZoo's check of the order of calls; arguments as in `UnoAEC`."""
+    """Return a `UnoAEC`, wrapped in PettingZoo's check of the order of calls."""
     return wrappers.OrderEnforcingWrapper(
         raw_env(rules, belief=belief, particles=particles, dtype=dtype, render_mode=render_mode)
     )
@@ -49,8 +48,8 @@ class UnoAEC(AECEnv):
     """Both seats of the game in turn.
 
     Args:
-        rules: Rules of the game, or a preset: "official", "house", "rlcard".
-        belief, particles, dtype: Settings of the observation, as in `unojax.adapters.encoding.Encoder`.
+        rules: Rules of the game, or the name of a preset.
+        belief, particles, dtype: As in `unojax.adapters.encoding.Encoder`.
         render_mode: "ansi" for the observation of the player to move as text, or None.
 
     Raises:
@@ -89,7 +88,7 @@ class UnoAEC(AECEnv):
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Begin the sequence's next game, or with a `seed` the first game of another sequence."""
+        """Begin the next game, or with a `seed` the first game of another sequence."""
         del options
         if seed is not None:
             self._game.seed(seed)
@@ -99,7 +98,7 @@ class UnoAEC(AECEnv):
         self._show()
 
     def step(self, action: Any) -> None:
-        """Play an action for the selected agent, or None if that agent is done. Raises ValueError if it is not an integer."""
+        """Play an integer action for the selected agent, or None if that agent is done."""
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)

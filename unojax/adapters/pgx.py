@@ -1,8 +1,7 @@
 """The game as a `pgx.Env`.
 
-Steps draw cards, so `Env.step` takes a key: `env.step(state, action, key)`. A key inside the state would let a search foresee the
-draws. The same player may move twice in a row (Skip, Reverse, a penalty's draw). The sign of a discount therefore depends on
-`current_player` before and after a step, and is not always -1.
+`Env.step` needs a key for draws: `env.step(state, action, key)`. A key in the state would let a search foresee them. The same
+player may move twice in a row, so compare `current_player` before a search changes the sign of a value.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
@@ -40,11 +39,11 @@ class UnoState(PgxState):
     """pgx state that contains the game.
 
     Attributes:
-        current_player: int32[] player to move, 0 or 1; at the end, the last player to move.
-        observation: [size] that player's observation; see `unojax.adapters.encoding`.
-        rewards: float32[2] of the last step.
+        current_player: Player to move, int32[]; at the end, the last one.
+        observation: That player's observation, [size]; see `unojax.adapters.encoding`.
+        rewards: Rewards of the last step, float32[2].
         terminated, truncated: bool[].
-        legal_action_mask: bool[num_actions] of the player to move; all True at the end.
+        legal_action_mask: Legal actions of the player to move, bool[num_actions]; all True at the end.
     """
 
     current_player: Array
@@ -61,7 +60,7 @@ class UnoState(PgxState):
         return ID
 
     def to_svg(self, *, color_theme: str | None = None, scale: float | None = None) -> str:
-        """Draw the position, the first one of a batch, with the hand of the player to move face up; `scale` is ignored."""
+        """Return a drawing of the position, the first of a batch, with the hand of the player to move."""
         del scale
         state = self._seats.state
         if num_axes := state.current_player.ndim:
@@ -74,10 +73,10 @@ class UnoState(PgxState):
 
 
 class Uno(Env):
-    """Two-player UNO for programs that use pgx environments.
+    """Two-player UNO as a pgx environment.
 
     Args:
-        rules: Rules of the game, or a preset: "official", "house", "rlcard".
+        rules: Rules of the game, or the name of a preset.
         belief, particles, dtype: As in `unojax.adapters.encoding.Encoder`.
 
     Raises:
@@ -93,7 +92,7 @@ class Uno(Env):
         self._game = SeatsGame(self.encoder)
 
     def step(self, state: Any, action: Array, key: Array | None = None) -> Any:
-        """Play an action; consumes `key`. An illegal action ends the game with -1 for its player.
+        """Play an action; consumes `key`.
 
         Raises:
             ValueError: If `key` is None.
@@ -105,10 +104,9 @@ class Uno(Env):
         return played.replace(observation=self.observe(played))
 
     def determinize(self, state: Any, key: Array) -> Any:
-        """Resample the cards hidden from the player to move, the opponent's hand and the deck, so that a search may use them.
+        """Resample the opponent's hand and the deck, so that a search may use the state.
 
-        The opponent's hand comes from the environment's belief if that is "particles", and is otherwise uniform over unseen
-        cards. The observation of the player to move is unchanged. Consumes `key`.
+        The hand comes from the belief if that is "particles", else uniformly from the unseen cards. Consumes `key`.
         """
         return self._state_of(self._game.determinize(state._seats, key), state._step_count).replace(observation=state.observation)
 
@@ -149,12 +147,12 @@ class Uno(Env):
 
     @property
     def num_players(self) -> int:
-        """Number of players: 2."""
+        """2."""
         return 2
 
     @property
     def num_actions(self) -> int:
-        """Number of actions, legal or not."""
+        """Number of actions."""
         return self.rules.num_actions
 
     @property

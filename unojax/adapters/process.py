@@ -3,18 +3,16 @@
     unojax arena 'process:python my_player.py' value
     unojax arena 'process:seconds=20,my-language-model --fast' linear
 
-The program is started once, without a shell. For each real choice it reads a line of JSON from its standard input,
+The program runs without a shell. For each real choice it reads a line of JSON from standard input and writes one of the legal
+moves, such as `R5`, as a line to standard output. `serve` is the program's side in Python.
 
     {"game": "5f0c81d2a9e4b377", "seed": 7, "observation": "player 0: ...", "legal": ["R5", "GS"], "rules": {}}
 
-and writes one of the legal moves as a line to its standard output: `R5`. `observation` is the text of
-`unojax.format_observation`. `game` identifies the game, for programs with memory; several games may run at a time. `seed` is
-for random answers. `rules` holds the fields of `unojax.Rules` that differ from the defaults. `serve` implements the program's
-side in Python.
+`observation` is the text of `unojax.format_observation`, `game` identifies the game, `seed` is for random answers, and `rules`
+holds the fields that differ from the default rules. Several games may run at a time.
 
-A program loses the game if it answers late, exits, writes more than one line, plays an illegal move or writes no move. It is
-restarted for the next question, and the run continues. After `PATIENCE` such faults in a row the program loses all remaining
-games without a question. `report` counts the faults, with an example of each kind.
+A program loses the game if it answers late, exits, writes more than one line, or writes no legal move. It is restarted for the
+next question. After `PATIENCE` such faults in a row it loses all remaining games.
 """
 
 from __future__ import annotations
@@ -59,12 +57,12 @@ class _Fault(Exception):
 
 
 class Program:
-    """A program that answers questions. It starts at the first question, and again after each fault.
+    """A program that answers questions. It starts at the first question and after each fault.
 
     Args:
         command: Command line, split as by a shell.
         seconds: Time for an answer.
-        start_seconds: Additional time for the first answer after each start.
+        start_seconds: Additional time for the first answer after a start.
     """
 
     def __init__(self, command: str, seconds: float, start_seconds: float):
@@ -80,7 +78,7 @@ class Program:
         self.answers = 0
 
     def ask(self, question: Question) -> int:
-        """Return one of the legal actions, or `RESIGN` after a fault."""
+        """Return a legal action, or `RESIGN` after a fault."""
         with self._lock:
             if self._in_a_row >= PATIENCE:
                 self.faults["not asked"] += 1
@@ -98,7 +96,7 @@ class Program:
             return action
 
     def report(self) -> list[str]:
-        """Return a line for each kind of fault; empty without faults."""
+        """Return a line for each kind of fault."""
         with self._lock:
             lines = [f"{kind}: {self.faults[kind]:,} (first: {example})" for kind, example in self.examples.items()]
             if skipped := self.faults["not asked"]:
@@ -251,7 +249,7 @@ call_before_leaving(close_all)
 
 @dataclass(frozen=True)
 class ProcessAgent(HostAgent):
-    """A program as a player; see `process`.
+    """A program as a player.
 
     Attributes:
         name: Shortest spec of the agent.
@@ -278,7 +276,7 @@ class ProcessAgent(HostAgent):
 
 
 def process(*, seconds: float = 5.0, start_seconds: float = 30.0, command: str = "") -> ProcessAgent:
-    """Return an agent that asks a program for its moves.
+    """Return an agent that requests its moves from a program.
 
     Args:
         seconds: Time for an answer.
@@ -306,7 +304,7 @@ def process(*, seconds: float = 5.0, start_seconds: float = 30.0, command: str =
 
 
 def serve(choose: Callable[[str, list[str]], str]) -> None:
-    """Answer every question on standard input with `choose(observation, legal)`, one of the legal moves as text.
+    """Answer every question on standard input by `choose(observation, legal)`, a move as text.
 
     Print anything else to `sys.stderr`, because a line on standard output counts as an answer.
     """

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 
 def missing(library: str, extra: str) -> ImportError:
-    """Return an error with the install command of an adapter: from a registry, or in a clone before the first release."""
+    """Return an error with the install command of an adapter."""
     how = f"pip install 'unojax[{extra}]', or in a clone pip install -e '.[{extra}]'"
     return ImportError(f"unojax.adapters.{extra} needs {library}: {how}", name=library)
 
 
 @contextmanager
 def needed_by(program: str, extra: str) -> Iterator[None]:
-    """Import a program's libraries in the block; if one is missing, exit with a line that names the package to install."""
+    """Exit with the install command if the block's imports fail."""
     try:
         yield
     except ImportError as error:

@@ -2,15 +2,14 @@
 
     env = unojax.adapters.rlcard.make(rules=...)         # or rlcard.make("unojax-uno") after the import
     unojax arena rlcard:uno-rule-v1 linear               # a model of RLCard's registry
-    unojax arena rlcard:runs/checkpoint_dqn.pt uniform   # a DQN or NFSP agent that RLCard has trained and saved
+    unojax arena rlcard:runs/checkpoint_dqn.pt uniform   # a trained DQN or NFSP agent
 
 States follow RLCard: planes int[4, 4, 15] of the hand and the target, legal actions by number, and the raw state with names such
-as `r-5`, `b-wild`. RLCard orders colours red, green, blue, yellow; `to_rlcard` converts action numbers and is its own inverse.
-The default rules are those of unojax; `make("rlcard")` uses those of RLCard's game.
+as `r-5`, `b-wild`. RLCard's order of colours is red, green, blue, yellow. The default rules are those of unojax; `make("rlcard")`
+has RLCard's.
 
-If the rules go beyond RLCard's, the raw state has `penalty`, `drawn` and `contested`. `draw` is also the pass, and if a Wild+4
-may be challenged, there is a 62nd action, `challenge`. The models of RLCard's registry draw whenever that is legal, since in
-RLCard's game it is then the only action. They are rejected if `Rules.draw_is_option`.
+Under rules beyond RLCard's, the raw state has `penalty`, `drawn` and `contested`, `draw` also means passing, and a 62nd action is
+`challenge`.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
@@ -61,13 +60,13 @@ _PLANES: Final = (4, 4, 15)
 
 
 def to_rlcard(action: int) -> int:
-    """Convert an action number between unojax and RLCard, either way: yellow and green change places."""
+    """Convert an action number between unojax and RLCard, either way."""
     color, rank = divmod(action, cards.NUM_RANKS)
     return action if action >= cards.DRAW else _SWAPPED.get(color, color) * cards.NUM_RANKS + rank
 
 
 def card_name(card: int, copy: int = 0) -> str:
-    """Return RLCard's name of a card type: `r-5`. A wild card in a hand has a meaningless colour, here from its copy."""
+    """Return RLCard's name of a card type: `r-5`. A wild card's colour, from its copy, is meaningless."""
     color, rank = int(cards.COLOR_OF_TYPE[card]), int(cards.RANK_OF_TYPE[card])
     return f"{_COLORS[copy if color < 0 else color]}-{_RANKS[rank]}"
 
@@ -78,7 +77,7 @@ def state_of(observation: Observation, legal: list[int], action_record: list[Any
     Args:
         observation: Observation, NumPy.
         legal: Legal actions, numbered as in unojax.
-        action_record: RLCard's record, the player and the name of each action so far.
+        action_record: Player and RLCard's name of each action so far.
     """
     hand, pile = (_names(onehot) for onehot in (observation.hand, observation.pile))
     top = f"{_COLORS[int(observation.color)]}-{_RANKS[int(observation.top_rank)]}"
@@ -113,7 +112,7 @@ def _names(onehot: np.ndarray) -> list[str]:
 
 
 class _Game:
-    """Interface of the game for RLCard's `Env`; actions are RLCard's names."""
+    """The game as RLCard's `Env` expects it; actions are RLCard's names."""
 
     def __init__(self, rules: Rules):
         self.allow_step_back = False
@@ -187,7 +186,7 @@ class UnoEnv(Env):
     """Environment for RLCard's agents; `make` is the shortcut.
 
     Args:
-        config: RLCard's `seed` and `allow_step_back`; and `rules`, as in `make`.
+        config: RLCard's `seed` and `allow_step_back`, and `rules` as in `make`.
     """
 
     def __init__(self, config: dict[str, Any]):
@@ -203,7 +202,7 @@ class UnoEnv(Env):
         self.game.seed(seed)
 
     def step(self, action: int | str, raw_action: bool = False) -> tuple[dict[str, Any], int]:
-        """Play an action for the player to move, a number or, with `raw_action`, a name. Returns the next state and its player.
+        """Return the next state and its player after an action, a number or, with `raw_action`, a name.
 
         Raises:
             ValueError: If the action is illegal; the game is then unchanged.
@@ -213,9 +212,7 @@ class UnoEnv(Env):
         return super().step(action, raw_action)
 
     def get_payoffs(self) -> np.ndarray:
-        """Return both players' rewards: +1 and -1, or with `Rules.points` the loser's points / 500 and their negative; 0 if the
-        game is drawn, cut off or unfinished.
-        """
+        """Return both players' rewards, float[2]; 0 if the game is drawn, truncated or unfinished."""
         shown = self.game.shown
         return np.array(shown.rewards if shown.terminated else [0, 0], float)
 
@@ -241,13 +238,13 @@ class UnoEnv(Env):
 
 
 def make(rules: Rules | str = Rules(), *, seed: int | None = None, allow_step_back: bool = False) -> UnoEnv:
-    """Return the environment under rules or a preset: "official", "house", "rlcard"."""
+    """Return the environment under rules or a preset."""
     return UnoEnv({"rules": rules, "seed": seed, "allow_step_back": allow_step_back})
 
 
 @dataclass(frozen=True)
 class RLCardAgent(HostAgent):
-    """RLCard agent as a player; see `agent`.
+    """RLCard agent as a player.
 
     Attributes:
         name: Spec of the agent.
@@ -316,7 +313,7 @@ def _load_checkpoint(path: str) -> Any:
 
 
 def _check_rules(model: str, rules: Rules) -> None:
-    """Raise `ValueError` for a model of the registry if `Rules.draw_is_option`: it would hardly play a card."""
+    """Reject a registry model under `Rules.draw_is_option`, because it draws whenever that is legal."""
     if model == _RANDOM_MODEL or model.endswith(".pt") or not rules.draw_is_option:
         return
     options = {"may_draw": True, "play_drawn": "may", "wild_draw_four": "challenge"}
@@ -340,9 +337,8 @@ def agent(*, model: str = DEFAULT_MODEL, rules: Rules = Rules()) -> RLCardAgent:
     """Return an RLCard agent as a player.
 
     Args:
-        model: Name in RLCard's registry of a model that plays UNO ("uno-rule-v1"), for rules under which players draw only if
-            they must; "random"; or the file (.pt) of a trained DQN or NFSP agent. Load only files that you trust: loading runs
-            code from the file.
+        model: Name in RLCard's registry of a model that plays UNO ("uno-rule-v1"), for rules without optional draws; "random";
+            or the file (.pt) of a trained DQN or NFSP agent. Loading runs code from the file, so it must be trusted.
         rules: Rules of the games.
 
     Raises:

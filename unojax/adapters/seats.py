@@ -1,4 +1,4 @@
-"""Both seats of a game for the self-play adapters: the state, and each player's encoder memory."""
+"""Both seats of a game for the self-play adapters."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Seats:
 
 
 def play_or_lose(before: Packed, action: Array, key: Array) -> Packed:
-    """Play an action as `unojax.step` does; an illegal one loses the game, -1 and +1. Consumes `key`."""
+    """Play an action as `unojax.step` does; an illegal one loses the game. Consumes `key`."""
     after = game.step_packed(before, action, key)
     loser, is_wrong = before.current_player, (after.error != 0) & ~before.is_over
     lost = jnp.where(np.arange(2) == loser, jnp.float32(-1.0), jnp.float32(1.0))
@@ -51,7 +51,7 @@ def play_or_lose(before: Packed, action: Array, key: Array) -> Packed:
 
 
 def as_index(action: Any) -> int:
-    """Return an action as an integer. Raises ValueError if it is not an integer, such as 3.7 or text."""
+    """Return an action as an integer. Raises ValueError for values such as 3.7 or text."""
     try:
         return operator.index(action)
     except TypeError:
@@ -59,7 +59,7 @@ def as_index(action: Any) -> int:
 
 
 def in_32_bits(actions: ArrayLike) -> np.ndarray:
-    """Convert integers of any size to int32 on the host; one that does not fit becomes an invalid action."""
+    """Return integers as int32, NumPy; those that do not fit become an invalid action."""
     actions, least, most = np.asarray(actions), -(2**31), 2**31 - 1
     return np.where((actions >= least) & (actions <= most), actions, _NEVER_AN_ACTION).astype(np.int32)
 
@@ -68,13 +68,13 @@ def in_32_bits(actions: ArrayLike) -> np.ndarray:
 class SeatsGame:
     """Pure, unbatched functions of a game under an encoder's rules; jit- and vmap-able. Hashable.
 
-    With equal keys and actions, the states equal those of `unojax.init` and `unojax.step` bit by bit.
+    Keys and actions give the states of `unojax.init` and `unojax.step`, bit by bit.
     """
 
     encoder: Encoder
 
     def deal(self, key: Array) -> Seats:
-        """Begin a game under the encoder's rules. Consumes `key`."""
+        """Begin a game. Consumes `key`."""
         return _begin(key, encoder=self.encoder)
 
     def play(self, seats: Seats, action: ArrayLike, key: Array) -> Seats:
@@ -82,14 +82,14 @@ class SeatsGame:
         return _follow(seats, jnp.asarray(action), key, encoder=self.encoder)
 
     def look(self, seats: Seats, player: ArrayLike) -> Array:
-        """Return a player's encoded observation: [encoder.size]."""
+        """Return a player's encoded observation, [encoder.size]."""
         player = jnp.asarray(player)
         return self.encoder.encode(_memory(seats, player), observe_packed(seats.packed, player))
 
     def determinize(self, seats: Seats, key: Array) -> Seats:
-        """Resample the cards hidden from the player to move: the opponent's hand, by `Encoder.sample_hand`, and the deck.
+        """Resample the opponent's hand, by `Encoder.sample_hand`, and the deck. Consumes `key`.
 
-        That player's observation is unchanged. The opponent's memory restarts with its new hand. Consumes `key`.
+        The observation of the player to move is unchanged; the opponent's memory restarts.
         """
         hand_key, memory_key = jax.random.split(key)
         state = seats.state
@@ -133,8 +133,8 @@ def _key(key: Array, player: int) -> Array:
 
 @struct.dataclass
 class Shown:
-    """Values that a host needs at every position: both players' arrays [2, size], the mask bool[num_actions] of the player to
-    move, and as in `State` float32[2] rewards, bool[] terminated and truncated, and int8[] the player to move.
+    """Values that a host needs at every position: both players' encodings [2, size], the mask, bool[num_actions], of the player
+    to move, and fields of `State`.
     """
 
     encoded: Any
@@ -146,7 +146,7 @@ class Shown:
 
 
 class HostGame:
-    """One game at a time on the host, with one program for a deal and one for a step; for adapters called from Python.
+    """One game at a time on the host; for adapters called from Python.
 
     Attributes:
         seats: The game, on the device.
@@ -174,7 +174,7 @@ class HostGame:
         self._keep(_deal(self.functions, self._game_key))
 
     def play(self, action: int) -> bool:
-        """Play an action for the player to move; return whether it was legal. An illegal action loses the game."""
+        """Play an action by `play_or_lose`; return whether it was legal."""
         is_legal = 0 <= action < len(self.shown.mask) and bool(self.shown.mask[action])
         self._keep(_play(self.functions, self.seats, in_32_bits(action), self._game_key))
         return is_legal
@@ -196,7 +196,7 @@ class HostGame:
 
 
 def game_key(key: Array, place: ArrayLike) -> Array:
-    """Return the key of a game's deal (`place` 0) or of its step number `place`, counted from 1."""
+    """Return the key of a game's deal (`place` 0) or of its step number `place`, from 1."""
     return jax.random.fold_in(key, place)
 
 

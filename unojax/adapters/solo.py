@@ -1,9 +1,8 @@
-"""One seat of many games against an agent, on the device: deal, play the opponent's moves until the seat's turn, step.
+"""One seat of many games against an agent, on the device.
 
-Games run in lanes. A lane whose game is over begins the next game at its next step (gymnasium's next-step autoreset). A game that
-ends before the seat's first move is skipped. Random numbers of game g in a lane derive only from `fold_in(lane's key, g)`, so a
-lane plays the same games alone and among thousands. They are bit-identical if the opponent computes with integers;
-floating-point numbers may be rounded otherwise in a larger program.
+Games run in lanes. A lane whose game is over begins the next game at its next step, and skips games that end before the seat's
+first move. Random numbers of game g derive from `fold_in(lane's key, g)`, so a lane plays the same games alone and among
+thousands.
 """
 
 from __future__ import annotations
@@ -50,12 +49,12 @@ class Lanes:
     """G games, one for each lane.
 
     Attributes:
-        key, game_key: uint32[G, 2] of the lane, and of its game.
-        number: int32[G] of the game in its lane.
-        seat: int8[G] the player that is not the opponent.
+        key, game_key: Keys of the lane and of its game, uint32[G, 2].
+        number: Number of the game in its lane, int32[G].
+        seat: Player of the seat, int8[G].
         packed: The games.
         memory, known: Memory of the opponent and of the encoder.
-        reward: float32[G] of the seat since its last action; 0 before its first.
+        reward: Reward of the seat since its last action, float32[G]; 0 before its first.
     """
 
     key: Array
@@ -74,9 +73,9 @@ class Lanes:
 
 
 class Shown(NamedTuple):
-    """Results of a step for the host, NumPy there: [G, size], int8[G, num_actions], float32[G], and four times bool[G].
+    """Results of a step: [G, size], int8[G, num_actions], float32[G], and four times bool[G].
 
-    `illegal` marks games that the seat lost by an illegal action; `failed` those that the opponent lost so or resigned.
+    `illegal` marks games that the seat lost by an illegal action, `failed` those that the opponent lost so or resigned.
     """
 
     observation: Any
@@ -90,14 +89,14 @@ class Shown(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """Settings shared by all lanes, with the encoder's rules; static under `jit`."""
+    """Settings shared by all lanes; static under `jit`."""
 
     encoder: Encoder
     seat: Seat
 
 
 def begin(numbers: list[Array], keys: Array, games: Array, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
-    """Begin game number `games`, int32[G], of each lane. `keys`, uint32[G, 2], are the lanes' keys."""
+    """Begin game number `games`, int32[G], in lanes with `keys`, uint32[G, 2]."""
     # Reuse the program of a step: the opponent's moves take long to compile.
     lanes = _before(numbers, keys, games, skeleton=skeleton, table=table)
     return step(numbers, lanes, np.zeros(len(games), np.int32), skeleton=skeleton, table=table)
@@ -105,7 +104,7 @@ def begin(numbers: list[Array], keys: Array, games: Array, *, skeleton: Skeleton
 
 @partial(jax.jit, static_argnames=("skeleton", "table"), donate_argnames="lanes")
 def step(numbers: list[Array], lanes: Lanes, action: ArrayLike, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
-    """Play an action, int32[G], in each lane, then the opponent's moves; a lane whose game is over begins the next one."""
+    """Play an action, int32[G], in each lane, then the opponent's moves, or begin the next game."""
     agent: Agent = static.join(numbers, skeleton)
     ended = lanes.packed.is_over
 
@@ -126,7 +125,7 @@ def renew(numbers: list[Array], lanes: Lanes, *, skeleton: Skeleton, table: Tabl
 
 @partial(jax.jit, static_argnames=("skeleton", "table"))
 def _before(numbers: list[Array], keys: Array, games: Array, *, skeleton: Skeleton, table: Table) -> Lanes:
-    """Return lanes that are about to begin the games `games`: the games before are over, with empty memories."""
+    """Return lanes about to begin `games`: a finished game each, with empty memories."""
     dealt = jax.eval_shape(jax.vmap(partial(_deal, static.join(numbers, skeleton), table)), keys, games)
     lanes = jax.tree.map(lambda leaf: lax.full(leaf.shape, 0, leaf.dtype), dealt)
     over = concede(lanes.packed.table, lanes.seat, jnp.ones(len(games), bool))
@@ -142,10 +141,7 @@ def _deal_next(agent: Agent, table: Table, ended: Array, lanes: Lanes) -> Lanes:
 
 
 def _finish_step(agent: Agent, table: Table, lanes: Lanes, begins: Array, *, is_renewal: bool) -> tuple[Lanes, Shown]:
-    """Deal if a lane `begins` and its game is over, let the opponent move if it is to move, and return the seat's observations.
-
-    In a renewal no game needs the opponent before the first deal.
-    """
+    """Deal in lanes that `begins` marks and whose game is over, play the opponent's moves, and return the observations."""
     size = len(lanes.number)
 
     def ended_early(lanes: Lanes) -> Array:

@@ -4,8 +4,7 @@
 * `deals`: the hands that `unojax.simulate` dealt. `worth`: the effect of each dealt card on the result.
 * `declaring`: policies that differ in the colour they declare.
 * `tracking`: beliefs along recorded games. `calibration`: predicted probabilities against outcomes.
-* `turns`: the belief along one played game, turn by turn.
-* `reviewing`: one played game, with win probabilities and the cost of each choice.
+* `turns`: a belief along one game. `reviewing`: the same with win probabilities and the cost of each choice.
 * `decisions`: one player's decisions in recorded games. `forecasts`: scores of forecasts of results.
 """
 

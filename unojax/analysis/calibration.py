@@ -1,4 +1,4 @@
-"""Calibration: predicted probabilities against outcomes. NumPy on the host."""
+"""Calibration: predicted probabilities against outcomes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Calibration(NamedTuple):
     """Predictions in bins of equal width, without empty bins.
 
     Attributes:
-        number: int64[B]. Predictions in each bin.
-        predicted: float64[B]. Their mean.
+        number: Number of predictions in each bin, int64[B].
+        predicted: Mean prediction, float64[B].
         observed: B estimates of the observed frequency.
-        surplus: B estimates of predicted minus observed. If predictions within a bin differ, its error is smaller than that of
+        surplus: B estimates of predicted minus observed. If predictions differ within a bin, they are more precise than
             `observed`, because outcomes follow predictions.
     """
 
@@ -27,7 +27,7 @@ class Calibration(NamedTuple):
 
     @property
     def mean_absolute_error(self) -> float:
-        """Return the mean distance of predicted and observed over all predictions; positive by chance even if calibrated."""
+        """Return the mean distance of predicted and observed; positive by chance even if calibrated."""
         return float(np.average([abs(s.value) for s in self.surplus], weights=self.number))
 
 
@@ -35,10 +35,10 @@ def calibrate(predicted: np.ndarray, happened: np.ndarray, counted: np.ndarray, 
     """Compare predicted probabilities with outcomes.
 
     Args:
-        predicted: float[G, ...]. Probabilities. Rows (games) are independent; values within a row may be dependent.
+        predicted: Probabilities, float[G, ...]. Rows (games) are independent; values within a row may be dependent.
         happened: bool[G, ...], or float[G, ...] with half outcomes: a draw is half a win.
-        counted: bool[G, ...]. Predictions to include; rows without any are allowed.
-        num_bins: Number of bins of equal width.
+        counted: Predictions to include, bool[G, ...].
+        num_bins: Number of bins.
 
     Raises:
         ValueError: If shapes differ, there are fewer than two rows, nothing is counted, or a counted probability is not in [0,

@@ -1,7 +1,4 @@
-"""Deals of `unojax.simulate`: the hands and the start cards of its games.
-
-A game of `simulate` depends only on the key and its index, so its deal can be reproduced without playing the game.
-"""
+"""Deals of `unojax.simulate`, reproduced from the key and the number of the game."""
 
 from __future__ import annotations
 
@@ -27,8 +24,8 @@ class Deals(NamedTuple):
     """Beginnings of G games.
 
     Attributes:
-        hands: int8[G, 2, 54]. Copies of each type in the dealt hands, before a start card makes a player draw.
-        top: int8[G]. Type of the start card.
+        hands: Dealt copies of each type, int8[G, 2, 54], before a start card makes a player draw.
+        top: Type of the start card, int8[G].
     """
 
     hands: np.ndarray
@@ -36,7 +33,7 @@ class Deals(NamedTuple):
 
 
 def deal_hands(key: Array, num_games: int, *, rules: Rules | str = Rules()) -> Deals:
-    """Return the deals of games 0 .. num_games - 1 of `simulate(key, ..., rules=rules)`, for any policies.
+    """Return the deals of games 0 .. num_games - 1 of `simulate(key, ..., rules=rules)`.
 
     Raises:
         ValueError: If `num_games` is out of range, or the rules are invalid.

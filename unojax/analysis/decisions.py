@@ -1,4 +1,4 @@
-"""One player's decisions in recorded games, with the player's belief at each of them."""
+"""One player's decisions in recorded games, with the belief at each of them."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _SMALL_FILTER: Final = ParticleFilter(128)
 
 
 class Decisions(NamedTuple):
-    """D positions in which the player had more than one play, in game order. NumPy.
+    """D positions at which the player had several choices, in game order. NumPy.
 
     Attributes:
-        game: int32[D]. Index among the recorded games.
+        game: Index among the recorded games, int32[D].
         observation: `Observation` [D] of the player, who is to move.
-        legal: bool[D, 60], or more (`Rules.num_choices`). Two or more legal choices.
-        action: int32[D]. Action taken.
-        hands: [D, N]. Particles of the opponent's hand, with types under a type mixture.
-        truth: uint32[D] each. The opponent's true hand.
-        points: float64[D]. The player's final points: 1, 1/2 or 0.
+        legal: Two or more legal choices, bool[D, `Rules.num_choices`].
+        action: Action taken, int32[D].
+        hands: Particles of the opponent's hand, [D, N], with types under a type mixture.
+        truth: The opponent's true hand, uint32[D] each.
+        points: The player's final points, float64[D]: 1, 1/2 or 0.
     """
 
     game: np.ndarray
@@ -46,9 +46,9 @@ class Decisions(NamedTuple):
 
 
 def decisions_of(key: Array, games: Recorded, updater: Updater = _SMALL_FILTER, *, player: int = 0) -> Decisions:
-    """Track games with an updater of player 0 or 1, and return its decisions. Consumes `key`.
+    """Run an updater of `player` along games, and return that player's decisions. Consumes `key`.
 
-    Games that continue after the recorded part are omitted; a game truncated by `Rules.max_steps` is worth half a point.
+    Unfinished games are omitted; a game truncated by `Rules.max_steps` is worth half a point.
 
     Raises:
         ValueError: If there is no decision, or the updater runs on the host only.
@@ -81,7 +81,7 @@ _Rows = tuple[Array, _Row]
 
 @partial(jax.jit, static_argnames=("updater", "player"))
 def _decisions_of_games(states: State, num_updates: Array, keys: Array, *, updater: Updater, player: int) -> _Rows:
-    """Return which positions are decisions, bool[G, T + 1], and a row for each position, zeros if it is no decision."""
+    """Return which positions are decisions, bool[G, T + 1], and a row for each, zeros elsewhere."""
 
     def one_game(args: tuple[State, Array, Array]) -> _Rows:
         states, num_updates, key = args

@@ -18,7 +18,7 @@ ColorScore = Callable[[View], Array]
 
 
 def declare(score: ColorScore) -> Preference:
-    """Declare a colour with the highest score when playing a Wild or Wild+4. Does not affect coloured plays."""
+    """Return a preference for declaring a colour with the highest score; coloured plays all stay."""
 
     def preference(view: View, legal: Words) -> Words:
         scores = score(view)
@@ -30,15 +30,15 @@ def declare(score: ColorScore) -> Preference:
 
 
 def held(view: View) -> Array:
-    """Return the number of cards of each colour in the player's own hand: int32[4, ...]."""
+    """Return the number of cards of each colour in the own hand, int32[4, ...]."""
     return jnp.stack([lax.population_count(word & bits.COLORED).astype(jnp.int32) for word in view.hand])
 
 
 def not_seen(view: View) -> Array:
-    """Return the number of unseen cards of each colour, in the opponent's hand or the deck: int32[4, ...]."""
+    """Return the number of unseen cards of each colour, int32[4, ...]."""
     return jnp.stack([view.count_unseen(color, bits.COLORED) for color in range(cards.NUM_COLORS)])
 
 
 def is_active(view: View) -> Array:
-    """Return 1 for the active colour, else 0: int32[4, ...]."""
+    """Return 1 for the active colour, else 0, int32[4, ...]."""
     return jnp.stack([(view.color == color).astype(jnp.int32) for color in range(cards.NUM_COLORS)])

@@ -1,4 +1,4 @@
-"""Means with their errors. NumPy on the host."""
+"""Means with their errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unojax.arena.ratings import Z_95
 
 @dataclass(frozen=True)
 class Measure:
-    """A number with its standard error. `f"{e:.1%}"` and `f"{e:.2f}"` add half the 95% interval: `50.9 % ± 0.1`."""
+    """A number with its standard error. `f"{e:.1%}"` appends half the 95% interval: `50.9 % ± 0.1`."""
 
     value: float
     standard_error: float
@@ -25,7 +25,7 @@ class Measure:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Return the 95% interval by the normal approximation, for means of a hundred values or more."""
+        """Return the 95% interval by the normal approximation, for means of 100 values or more."""
         return self.value - self.margin, self.value + self.margin
 
     def excludes(self, value: float) -> bool:
@@ -49,7 +49,7 @@ class Measure:
 
 
 def estimate_mean(values: ArrayLike) -> Measure:
-    """Estimate the mean of independent values, float[n].
+    """Return the mean of independent values, float[n], with its error.
 
     Raises:
         ValueError: If there are fewer than two values.
@@ -61,14 +61,14 @@ def estimate_mean(values: ArrayLike) -> Measure:
 
 
 def estimate_ratio(totals: ArrayLike, sizes: ArrayLike) -> Measure:
-    """Estimate the mean over all members of independent clusters, whose members may be dependent.
+    """Return the mean over the members of independent clusters, such as the positions of games.
 
     mean = sum S_g / sum n_g, with variance G / (G - 1) sum (S_g - mean n_g)^2 / (sum n_g)^2, that of a ratio estimator
-    (Cochran 1977, "Sampling Techniques", section 6.4). A game's positions, for example, are a cluster.
+    (Cochran 1977, "Sampling Techniques", section 6.4).
 
     Args:
-        totals: S, float[G]. Sum of each cluster.
-        sizes: n, float[G]. Number of members of each cluster; zeros are allowed.
+        totals: Sum of each cluster, S, float[G].
+        sizes: Number of members of each cluster, n, float[G]; zeros are allowed.
 
     Raises:
         ValueError: If the shapes differ, there are fewer than two clusters, or no members at all.

@@ -1,4 +1,4 @@
-"""Forecasts of results, scored and fitted. NumPy on the host."""
+"""Forecasts of results, scored and fitted."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import numpy as np
 
 
 def log_loss(probability: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Return the cross-entropy of each forecast: float64[...] nats, lower is better; ln 2 for even odds.
+    """Return the cross-entropy of each forecast in nats, float64[...]; lower is better.
 
     Args:
-        probability: float[...]. Probability of a win, in (0, 1).
-        points: float[...]. 1, 1/2 for a draw, or 0.
+        probability: Probability of a win in (0, 1), float[...].
+        points: 1, 1/2 for a draw, or 0, float[...].
 
     Raises:
-        ValueError: If a probability is not in (0, 1); exactly 0 or 1 may have an infinite loss.
+        ValueError: If a probability is not in (0, 1).
     """
     probs = np.asarray(probability, np.float64)
     if not ((probs > 0) & (probs < 1)).all():
@@ -22,10 +22,10 @@ def log_loss(probability: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def fit_logistic(terms: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Fit the logistic regression that forecasts points by sigmoid(terms @ weights), by Newton's method: float64[K] weights.
+    """Return the weights, float64[K], of a logistic regression of points on terms.
 
     Args:
-        terms: float[D, K]. Linearly independent columns; a column of ones gives a constant.
+        terms: Linearly independent columns, float[D, K]; a column of ones gives a constant.
         points: float[D] in [0, 1].
 
     Raises:
@@ -47,5 +47,5 @@ def fit_logistic(terms: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def sigmoid(logits: np.ndarray) -> np.ndarray:
-    """Compute 1 / (1 + exp(-x)), in (0, 1) for moderate logits: float64[...]."""
+    """Return 1 / (1 + exp(-x)), float64[...]."""
     return 1 / (1 + np.exp(-np.asarray(logits, np.float64)))

@@ -32,8 +32,8 @@ class Choice:
 
     Attributes:
         pooled: Estimates of the plays, the best first.
-        cost, error: Cost of the chosen play against the best one, as a win probability, see `cost_of`.
-        best: Best action, 0..61: a draw, a pass or a challenge if optional.
+        cost, error: Win probability that the choice cost, and its standard error, see `cost_of`.
+        best: Best action, 0..61.
     """
 
     pooled: Pooled
@@ -72,7 +72,7 @@ class ReviewedTurn(TrackedTurn):
     Belief figures are means over the beliefs of all replicates.
 
     Attributes:
-        win, win_error: Player's win probability from here, if both players continue as in the search's rollouts.
+        win, win_error: The player's win probability if both continue as in the search's rollouts, and its standard error.
         choice: Decision behind the action; None for the other player's action, or without a choice.
     """
 
@@ -98,7 +98,7 @@ class ReviewRow(TurnRow):
     """A turn of `unojax review`.
 
     Attributes:
-        win: Probability that the player wins from here, if both continue as in the search's rollouts.
+        win: The player's win probability if both continue as in the search's rollouts.
         win_error: Standard error of `win`.
         belief: Probability that the other player holds the card, for each card of the deck.
         log_score: Log score of the belief, nats: sum over the card types of ln P(copies that the other player holds); None in a
@@ -118,11 +118,11 @@ class ReviewReport:
     """Results of `unojax review`.
 
     Attributes:
-        complete: False after Ctrl-C; the turns are those reviewed before it.
+        complete: False after Ctrl-C; the turns are then those reviewed before it.
         players: Players in seats 0 and 1: `person`, or the spec of an agent.
         player: Player whose choices are reviewed, 0 or 1.
-        agent: Spec of the search that values the plays.
-        replicates: Number of searches of each choice with fresh samples.
+        agent: Spec of the search that evaluates the plays.
+        replicates: Number of searches of each choice.
         seed: Random seed of the belief and of the search.
         result: Result of the saved game: `0` or `1` won, `=` drawn, `*` unfinished, `T` truncated.
         choices: Number of the player's plays that had alternatives.
@@ -154,15 +154,14 @@ def review(
     seed: int = 0,
     on_status: Callable[[str], None] = lambda words: None,
 ) -> Iterator[ReviewedTurn]:
-    """Review a game turn by turn from the start, from the observations of `player` only.
+    """Review a game turn by turn, from the observations of `player` only.
 
     Args:
         game: Finished or unfinished game. A record of one player's view is reviewed from its last count.
         player: 0 or 1.
-        agent: Search that evaluates plays from the player's observations.
-        replicates: Searches per choice, at least 4. Each has its own belief and samples, so that the errors include those of
-            the beliefs.
-        seed: Random seed. The same seed gives the same figures on the same device.
+        agent: Search that evaluates plays.
+        replicates: Searches per choice, at least 4, each with its own belief, so that errors include those of beliefs.
+        seed: Random seed; it gives the same figures on the same device.
         on_status: Called with the current turn.
 
     Raises:
@@ -191,7 +190,7 @@ def review(
 
 
 def _result(state: State | None, view: Observation) -> tuple[float, float] | None:
-    """Return the player's points in a finished game instead of a probability."""
+    """Return the player's points in a finished game, without error."""
     if not (view.terminated or (state is not None and state.truncated)):
         return None
     return (share_of_win(view) if view.terminated else 0.5), 0.0

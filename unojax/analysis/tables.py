@@ -10,7 +10,7 @@ _FIGURE: Final = re.compile(r"[-+−<>≈~]?[\d.].*|-?")
 
 
 class TextTable:
-    """Rows of text under headings. Numeric columns are right-aligned; others, and the first one, are left-aligned.
+    """Rows of text under headings. Numeric columns except the first are right-aligned.
 
     Raises:
         ValueError: If a row and the headings differ in length.

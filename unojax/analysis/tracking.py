@@ -1,7 +1,4 @@
-"""Beliefs along recorded games, compared with the opponent's true hand.
-
-`record` records games, and `track` runs an updater of `unojax.belief.updaters` along them.
-"""
+"""Beliefs along recorded games, compared with the opponent's true hand."""
 
 from __future__ import annotations
 
@@ -35,9 +32,9 @@ class Recorded(NamedTuple):
     """G games of at most T steps, NumPy arrays.
 
     Attributes:
-        states: `State` with leading axes [G, T + 1].
+        states: `State` [G, T + 1].
         actions: int32[G, T], -1 after the end.
-        num_updates: int32[G]. Number of belief updates: steps to positions other than the end of the game.
+        num_updates: Number of belief updates, the steps to unfinished positions, int32[G].
     """
 
     states: State
@@ -48,7 +45,7 @@ class Recorded(NamedTuple):
 def record(
     key: Array, num_games: int, policies: tuple[Policy, Policy] = (uniform, uniform), *, max_steps: int, rules: Rules = Rules()
 ) -> Recorded:
-    """Play games with `unojax.play_game`, truncated after `max_steps`. `key` is consumed."""
+    """Play games with `unojax.play_game`, truncated after `max_steps`. Consumes `key`."""
     play = jax.jit(jax.vmap(partial(play_game, policies=policies, num_steps=max_steps, rules=rules)))
     games = jax.device_get(play(jax.random.split(key, num_games)))
     num_updates = (~games.states.is_over[:, 1:]).sum(1).astype(np.int32)
@@ -56,17 +53,17 @@ def record(
 
 
 class Tracks(NamedTuple):
-    """A belief along G games of at most T steps; index t is the position after t steps, zeros after a game's last update.
+    """A belief along G games of at most T steps; index t is the position after t steps, zeros after the last update.
 
     Attributes:
-        expected: float32[G, T + 1, 54]. Expected copies of each type in the opponent's hand.
-        prob_holds: float32[G, T + 1, 54]. Probability that it holds at least one.
-        truth: int8[G, T + 1, 54]. Copies in it.
-        is_unseen: bool[G, T + 1, 54]. Types with copies that the observer does not see.
-        log_score: float32[G, T + 1]. Nats, sum over the 54 types of ln P(count_t = true count); higher is better.
-        ess_share: float32[G, T + 1]. Effective sample size of the last update, divided by N; 1 at the start and without
+        expected: Expected copies of each type in the opponent's hand, float32[G, T + 1, 54].
+        prob_holds: Probability that it holds at least one, float32[G, T + 1, 54].
+        truth: Copies in it, int8[G, T + 1, 54].
+        is_unseen: Types with unseen copies, bool[G, T + 1, 54].
+        log_score: Sum over types of ln P(true count), nats, float32[G, T + 1]; higher is better.
+        ess_share: Effective sample size of the last update, divided by N, float32[G, T + 1]; 1 at the start and without
             particles.
-        depleted: bool[G, T + 1]. No particle was consistent with the observation, and the belief restarted.
+        depleted: No particle was consistent, and the belief restarted, bool[G, T + 1].
     """
 
     expected: np.ndarray
@@ -79,7 +76,7 @@ class Tracks(NamedTuple):
 
 
 def track(key: Array, games: Recorded, updater: Updater, *, player: int = 0) -> Tracks:
-    """Run an updater along games, as player 0 or 1; host updaters run game by game. Consumes `key`.
+    """Run an updater along games, as player 0 or 1. Consumes `key`.
 
     Raises:
         ValueError: If the deck is too large for the exact filter.
@@ -92,8 +89,7 @@ def track(key: Array, games: Recorded, updater: Updater, *, player: int = 0) -> 
 def in_parts(key: Array, games: Recorded, program: Callable[..., _Tree]) -> _Tree:
     """Run `program(states, num_updates, keys)` on recorded games, divided among the cores. Consumes `key`.
 
-    The program receives a part of the games with a key for each, and returns arrays with a leading axis of games. The
-    arrays of all games are concatenated as NumPy.
+    `keys` has one key a game. The program's arrays have a leading axis of games, and are returned concatenated, NumPy.
     """
     num_games = len(games.num_updates)
     workers = min(arena.default_workers(), num_games)
@@ -115,7 +111,7 @@ def in_parts(key: Array, games: Recorded, program: Callable[..., _Tree]) -> _Tre
 def over_games(one_game: Callable[..., _Tree], games: Any) -> _Tree:
     """Map a function over a leading axis of games.
 
-    A CPU runs game by game, because a batch would compute all branches of every update. An accelerator runs them as a batch.
+    A CPU runs game by game, because a batch would compute all branches of every update.
     """
     return lax.map(one_game, games) if platform() == "cpu" else jax.vmap(one_game)(games)
 
@@ -158,7 +154,7 @@ _views = jax.jit(jax.vmap(jax.vmap(observe, (0, None)), (0, None)), static_argnu
 
 
 def _row(probs: Any, truth: Any, unseen: Any, ess_share: Any, depleted: Any) -> Tracks:
-    """Compare probabilities float[54, 5] with the truth, in NumPy if they are NumPy arrays."""
+    """Compare probabilities, float[54, 5], with the truth, in the type of their arrays."""
     xp: Any = np if isinstance(probs, np.ndarray) else jnp
     return Tracks(
         expected=probs @ xp.arange(5, dtype=probs.dtype),

@@ -1,4 +1,4 @@
-"""A belief through a game, turn by turn: one player's knowledge after each action, and its quality."""
+"""A belief along one game, turn by turn, and its quality."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _LOOK: Final = np.uint32(2**32 - 1)
 
 @dataclass(frozen=True)
 class TrackedTurn:
-    """The position after an action, with the observer's observation and knowledge. All arrays are NumPy.
+    """The position after an action, with the observer's knowledge. All arrays are NumPy.
 
     Attributes:
         number: Number of the action in its game, 0 for the start.
-        seen: Action as the player saw it; None at the start.
-        step, state: Action and resulting position with all cards. None if only one player's view is known; `step` is also None
+        seen: Action as the observer saw it; None at the start.
+        step, state: Action and resulting position with all cards. None if only the observer's view is known; `step` is also None
             at the start.
-        observation: The player's observation after the action.
+        observation: Observation after the action.
         belief: Summary of the belief over the other hand.
         log_score: Score of the belief, nats: sum over the card types of ln P(number of copies that the opponent holds). None if
             these are unknown.
@@ -63,11 +63,11 @@ class TrackedTurn:
 
     @property
     def truth(self) -> np.ndarray | None:
-        """int[54]: copies of each type that the opponent holds; None if unknown."""
+        """Copies of each type that the opponent holds, int[54]; None if unknown."""
         return None if self.state is None else cards.count_types(self.state.hands[1 - self.player])
 
     def notation(self, *, with_cards: bool) -> str | None:
-        """Return the action as text, optionally with the opponent's drawn cards if known; None at the start."""
+        """Return the action as text, optionally with the opponent's known draws; None at the start."""
         if self.seen is None:
             return None
         if self.step is not None:
@@ -174,7 +174,7 @@ class TruthRow:
     """Facts hidden from the player.
 
     Attributes:
-        position: Whole position, as `unojax.format_position` writes it.
+        position: Whole position, in the notation of `unojax.format_position`.
         hand: Opponent's cards.
         log_score: Log score of the belief, nats: sum over the card types of ln P(copies that the opponent holds).
         uniform_log_score: Log score of a belief that is uniform over unseen cards, nats.
@@ -194,7 +194,7 @@ class BeliefRow(TurnRow):
         observation: The player's observation.
         belief: Figures of the belief.
         ess: Effective sample size after the turn, before resampling.
-        log_evidence: Log probability of the observation in this turn, nats; None at the start, and if no hand explains it.
+        log_evidence: Log probability of the observation, nats; None at the start, and if no hand explains it.
         begun_anew: Reason why the belief restarted from the position alone; None if it did not.
         truth: Facts hidden from the player; absent with `--hide-truth`, or if they are unknown.
     """
@@ -241,7 +241,7 @@ class BeliefReport:
         player: Player whose belief it is, 0 or 1. The *opponent* below is the other player.
         particles: Number of particles of the belief.
         opponent_model: Opponent model of the belief.
-        start: First position with both hands; None with `--hide-truth`, or if the record has one player's view alone.
+        start: First position with both hands; None with `--hide-truth`, or for a record of one player's view.
         actions: All actions, separated by blanks. Draws name their cards; the opponent's are omitted with `--hide-truth`.
         turns: Start, and then one element for each action.
         summary: Summary of the game.
@@ -269,7 +269,7 @@ def seen_by(game: Replay | SeenGame, player: int) -> SeenGame:
 
 
 def row_of(game: Replay | SeenGame, seen: SeenGame, index: int, looked: Look, *, number: int) -> dict[str, Any]:
-    """Return the fields of a `TrackedTurn` by name: position `index` of a game, and the observer's knowledge there."""
+    """Return the fields of a `TrackedTurn` at position `index` of a game."""
     whole = game if isinstance(game, Replay) else None
     state = None if whole is None else whole.states[index]
     return {
@@ -290,10 +290,10 @@ def _score(count_probs: np.ndarray, state: State | None, player: int) -> float |
 
 
 def track_turns(game: Replay | SeenGame, player: int, key: Array, updater: Updater) -> Iterator[BeliefTurn]:
-    """Track a game from the start, from the observations of `player`; `key` is consumed.
+    """Track a game from the observations of `player`. Consumes `key`.
 
-    A record of that player's view alone has no truth, and begins at its last count. A position in the midst of a game may
-    look like a fresh deal; a particle filter then starts from the uniform prior.
+    A record of that player's view alone begins at its last count. A position in the midst of a game may look like a fresh deal;
+    a particle filter then starts from the uniform prior.
     """
     seen = seen_by(game, player)
     views = seen.observations
@@ -315,7 +315,7 @@ def track_turns(game: Replay | SeenGame, player: int, key: Array, updater: Updat
 
 
 def summarize(turns: Sequence[BeliefTurn]) -> Summary:
-    """Summarize the turns of a game."""
+    """Return a summary of the turns."""
     held = [turn for turn in turns if turn.seen is not None and turn.observation.opponent_count]
     scored = [turn.log_score for turn in held if turn.log_score is not None]
     uniform = [turn.uniform_log_score for turn in held if turn.uniform_log_score is not None]
@@ -335,5 +335,5 @@ _uniform = jax.jit(lambda observation: closed_form.uniform(observation).count_pr
 
 
 def _finite(value: float | None) -> float | None:
-    """JSON has no infinity."""
+    """Return None for infinity, which JSON lacks."""
     return value if value is not None and math.isfinite(value) else None

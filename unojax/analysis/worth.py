@@ -1,4 +1,4 @@
-"""Worth of a card in the first hand: linear regression of the result on the deal. NumPy on the host."""
+"""Worth of a card in the first hand: linear regression of the result on the deal."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from unojax.analysis.estimates import Measure
 
 @dataclass(frozen=True)
 class Worth:
-    """Worth of one card of each rank, compared with the average number card.
+    """Worth of one card of each rank, compared with the average number card; NaN for ranks not dealt.
 
     Attributes:
-        own: float[15], by rank. Change of the player's expected points if a card of that rank replaces a random number card in
-            a hand of equal size. A win is 1 point, a draw 1/2.
-        opponent: float[15]. The same for a card dealt to the opponent.
-        covariance: float[30, 30]. Covariance of the errors, `own` then `opponent`.
-
-    Ranks that the deck lacks have NaN as worth and errors.
+        own: Change of the player's expected points, a draw counting 1/2, if a card of the rank replaces a random number card in
+            its hand, float[15].
+        opponent: The same for a card in the opponent's hand, float[15].
+        covariance: Covariance of the errors, `own` then `opponent`, float[30, 30].
     """
 
     own: np.ndarray
@@ -33,22 +31,21 @@ class Worth:
         return Measure(float(values[rank]), float(np.sqrt(self.covariance[place, place])))
 
     def contrast(self, weights: np.ndarray) -> Measure:
-        """Return a weighted sum of the 30 worths, own ones first, with its error; `weights` float[30]."""
+        """Return the sum of the 30 worths, own ones first, times `weights`, float[30], with its error."""
         used = np.flatnonzero(weights)
         values, weights = np.concatenate([self.own, self.opponent])[used], weights[used]
         return Measure(float(weights @ values), float(np.sqrt(weights @ self.covariance[np.ix_(used, used)] @ weights)))
 
 
 def card_worth(hands: np.ndarray, points: np.ndarray) -> Worth:
-    """Regress the points by ordinary least squares on the number of cards of each rank in either dealt hand.
+    """Regress the points by ordinary least squares on the number of cards of each rank in both hands.
 
-    Deals are random, so the coefficients are average effects of dealing one card instead of another. All hands have the
-    same size, so only differences between ranks are defined. The reference is the number cards 0-9, weighted by their
-    frequency in the deals. Errors are those of White (1980), which assume neither equal variances nor a true linear model.
+    Deals are random, so the coefficients are average effects of dealing one card instead of another. The reference is the number
+    cards 0-9, weighted by their frequency. Errors are robust (White 1980).
 
     Args:
-        hands: int[G, 2, 54]. Hands of the player and of the opponent, as in `Deals`.
-        points: float[G]. Points of the player, in [0, 1].
+        hands: Hands of the player and of the opponent, int[G, 2, 54], as in `Deals`.
+        points: Points of the player in [0, 1], float[G].
 
     Raises:
         ValueError: If shapes do not match, hand sizes differ, a rank was dealt to only one of the players, or no number card
