@@ -1,12 +1,11 @@
 """Exact solutions of games with small decks: equilibria, best responses, exploitability.
 
-`enumerate_game` turns the game of some `Rules` into a `Tree`, the sequence form in flat arrays. On it `cfr` computes an
-approximate equilibrium, `best_response` and `exploitability` evaluate strategies, and `of_policy` converts policies to
-strategies.
-
     tree = solve.enumerate_game(solve.DECKS["small"])
     solution = solve.cfr(tree, iterations=200)
     solve.exploitability(tree, solve.of_policy(tree, "linear"))
+
+Sizes: N tables or histories, I information states of a player with a choice, S sequences of a player. A strategy is a player's
+behaviour, float64[S], see `Treeplex`.
 """
 
 from unojax.solve.decks import DECKS

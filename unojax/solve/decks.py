@@ -23,11 +23,9 @@ DECKS: Final[dict[str, Rules]] = {
 
 
 def rules_of(game: str, rules: Rules) -> Rules:
-    """Return the rules of a game.
+    """Return `rules` for the game "rules", else with the deck, hands and steps of an entry of `DECKS`.
 
-    Args:
-        game: Name in `DECKS`, whose deck, hands and steps replace those of `rules`, or `rules` for unchanged rules.
-        rules: All other rules, and the number of steps unless it is None.
+    The number of steps in `rules` has precedence.
     """
     if game == "rules":
         return rules

@@ -1,8 +1,7 @@
 """Enumeration of a game into the sequence form, level by level. A level holds all histories of equal length.
 
 A player's memory is one exact number per history. The next level's histories are numbered by (previous number, the player's
-observation of the step). Information states therefore have perfect recall without hashing. Histories are discarded once
-expanded.
+observation of the step), so information states have perfect recall without hashing.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ NUM_SEEN: Final = cards.NUM_ACTIONS + NUM_PLACES ** max(cards.DRAW_OF_RANK)
 def enumerate_game(
     rules: Rules, max_steps: int | None = None, *, merge_colors: bool = True, limit: int | None = DEFAULT_LIMIT
 ) -> Tree:
-    """Enumerate a game with its chance events and information states.
+    """Return a game in sequence form.
 
     Args:
-        rules: Rules of the game, with a sufficiently small deck.
+        rules: Rules of the game, with a small deck.
         max_steps: Steps after which the game is truncated, as a draw. None: those of the rules.
-        merge_colors: Whether one declared colour stands for all colours that the deck lacks. These allow the same plays, so the
-            game's value stays and the tree is smaller.
+        merge_colors: One declared colour stands for all colours that the deck lacks, because these allow the same plays. The
+            value of the game is unchanged.
         limit: Largest number of histories, estimated first. None: limited by memory only.
 
     Raises:
@@ -71,10 +70,9 @@ def walk(
     Args:
         rules: Rules, from `game_rules`.
         merge_colors, limit: As in `enumerate_game`, without the estimate.
-        on_level: Called at each level with its number of steps, its histories, their chance probabilities, float64[N], and the
-            updated memories.
-        on_ends: Called with the histories of each block that a player won: both players' sequences, int32[M], and the
-            probabilities times the return of player 0, float64[M].
+        on_level: Called with the number of steps, the level, the chance probability of each history, and the updated memories.
+        on_ends: Called with histories that a player won: both players' sequences, int32[M], and the chance probabilities times
+            the return of player 0.
 
     Returns:
         The memories after the last level, and the number of histories.
@@ -127,7 +125,7 @@ def walk(
 
 
 def _deal_all(expander: Expander, memories: tuple[Memory, Memory]) -> tuple[np.ndarray, np.ndarray, int]:
-    """Enumerate all deals: tables, uint32[N, 9], probabilities, float64[N], and the number of nodes so far."""
+    """Return the tables after all deals, their probabilities, and the number of nodes so far."""
     hand_size, lanes, prob, num_nodes = expander.rules.hand_size, expander.undealt(), np.ones(1), 1
     for index in range(1, 2 * hand_size + 2):
         is_start = index > 2 * hand_size
@@ -148,9 +146,9 @@ class _Children(NamedTuple):
     """Histories of the next level.
 
     Attributes:
-        rows, prob, last_action: Tables, uint32[N, 9]; chance probability so far; last public action.
-        key_0, key_1: int64[N]. Each player's memory, equal for indistinguishable histories.
-        sequence_0, sequence_1: int32[N]. Each player's sequence.
+        rows, prob, last_action: Tables, chance probability so far, last public action.
+        key_0, key_1: Each player's memory, int64[N], equal for indistinguishable histories.
+        sequence_0, sequence_1: Each player's sequence, int32[N].
     """
 
     rows: np.ndarray

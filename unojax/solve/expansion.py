@@ -1,8 +1,7 @@
 """All successors of many tables: the nodes of `unojax.table`, with every pick instead of one.
 
-Copies of a type are one pick. The cards of a draw or a dealt hand are picked in one fixed order of types, so that each
-multiset occurs once. Its probability is multivariate hypergeometric, prod_t C(n_t, d_t) / C(n, k), as a product over the
-picks. The m-th card of its type and j-th of the draw contributes the factor
+Copies of a type are one pick, and the cards of a draw are picked in a fixed order of types, so each multiset occurs once. Its
+probability, prod_t C(n_t, d_t) / C(n, k), is a product over picks: the m-th card of its type and j-th of the draw contributes
 
     (copies of the type left / m) (j / cards left).
 """
@@ -38,15 +37,15 @@ class Lanes(NamedTuple):
     """Tables on the host, each at some point within a step.
 
     Attributes:
-        rows: uint32[N, 9]. The tables.
-        origin: int64[N]. Index of the table at the start of the step.
-        option: uint8[N]. Option picked there.
-        action: int8[N]. Public action of the step, 0..60.
-        prob: float64[N]. Probability of the cards drawn in the step.
-        drawn: int64[N]. These cards as a number; equal numbers mean equal multisets.
-        place: uint8[N]. Place of the type drawn last, the smallest allowed for the next card of the same draw.
-        repeats: uint8[N]. Cards of that type in the current draw.
-        so_far: uint8[N]. Cards in the current draw.
+        rows: The tables, uint32[N, 9].
+        origin: Index of the table at the start of the step, int64[N].
+        option: Option picked there, uint8[N].
+        action: Public action of the step, 0..60, int8[N].
+        prob: Probability of the cards drawn in the step.
+        drawn: These cards as a number, equal for equal multisets, int64[N].
+        place: Place of the type drawn last, the smallest allowed for the next card of the draw, uint8[N].
+        repeats: Cards of that type in the current draw, uint8[N].
+        so_far: Cards in the current draw, uint8[N].
     """
 
     rows: np.ndarray
@@ -61,7 +60,7 @@ class Lanes(NamedTuple):
 
     @classmethod
     def begin(cls, rows: np.ndarray) -> Lanes:
-        """Begin a step at each table, uint32[N, 9]."""
+        """Begin a step at each table."""
         n = len(rows)
         none = np.zeros(n, np.uint8)
         return cls(rows, np.arange(n), none, np.full(n, cards.DRAW, np.int8), np.ones(n), np.zeros(n, int), none, none, none)
@@ -82,14 +81,14 @@ class Lanes(NamedTuple):
 
 
 class Picks(NamedTuple):
-    """Pick that led to each child of an expansion.
+    """Picks that led to the M children of an expansion.
 
     Attributes:
-        parent: int64[M]. Index of the expanded lane.
-        goes_on: bool[M]. Whether the step, or the deal, needs another pick.
-        is_card: bool[M]. Whether the pick was a card drawn, dealt or turned up.
-        place: uint8[M]. Place of that card's type.
-        is_wild: bool[M]. Whether it is a Wild or Wild+4.
+        parent: Index of the expanded lane, int64[M].
+        goes_on: The step, or the deal, needs another pick, bool[M].
+        is_card: A card was drawn, dealt or turned up, bool[M].
+        place: Place of that card's type, uint8[M].
+        is_wild: It is a Wild or Wild+4, bool[M].
     """
 
     parent: np.ndarray
@@ -100,7 +99,7 @@ class Picks(NamedTuple):
 
 
 class Meta(NamedTuple):
-    """Part of a table's bookkeeping on the host, uint8[N] each; see `table.Meta`."""
+    """Part of a table's bookkeeping, uint8[N] each; see `table.Meta`."""
 
     rank: np.ndarray
     color: np.ndarray
@@ -109,18 +108,18 @@ class Meta(NamedTuple):
 
     @classmethod
     def of(cls, rows: np.ndarray) -> Meta:
-        """Extract the bookkeeping of tables uint32[N, 9]."""
+        """Extract the bookkeeping of tables."""
         word = rows[:, WORDS - 1]
         meta = Table((word,) * 4, (word,) * 4, word).unpack_meta()  # pyright: ignore[reportArgumentType]
         return cls(*(np.asarray(field).astype(np.uint8) for field in (meta.rank, meta.color, meta.player, meta.phase)))
 
 
 class Expander:
-    """Expands tables under some rules.
+    """Expands tables.
 
     Args:
         rules: Rules of the game.
-        merge_colors: Whether a wild declares only the first of the colours that the deck lacks, which stands for them all.
+        merge_colors: As in `enumerate_game`.
     """
 
     def __init__(self, rules: Rules, *, merge_colors: bool):
@@ -145,14 +144,14 @@ class Expander:
         return told & ~_IS_DECISION, (told & _IS_DECISION) != 0
 
     def expand(self, lanes: Lanes, counts: np.ndarray, coins: int = 0) -> tuple[Lanes, Picks]:
-        """Make all picks, `counts` of `look`, in each lane. `coins` are those of a start (see `table.resolve`)."""
+        """Make all picks, `counts` of `look`, in each lane. `coins`: see `table.resolve`."""
         parent = np.repeat(np.arange(lanes.size), counts)
         ends = np.cumsum(counts, dtype=np.int64)
         nth = (np.arange(len(parent)) - np.repeat(ends - counts, counts)).astype(np.uint8)
         return self.pick(lanes, parent, nth, coins)
 
     def pick(self, lanes: Lanes, parent: np.ndarray, nth: np.ndarray, coins: int = 0) -> tuple[Lanes, Picks]:
-        """Make the nth pick, uint8[M], in each of the lanes `parent`, int64[M]."""
+        """Make the nth pick, uint8[M], in each lane of `parent`, int64[M]."""
         before = lanes.take(parent)
         rows, told = np.empty_like(before.rows), np.empty(len(parent), np.uint32)
         for here, chunk in _chunks(before.rows, before.place, nth):
@@ -178,10 +177,7 @@ class Expander:
         return children, Picks(parent, goes_on, is_card, place, is_wild)
 
     def start_coins(self) -> list[tuple[int, bool, float]]:
-        """Return the coins of a start, whether each also serves a coloured card, and its probability for a wild card.
-
-        A coloured card needs no colour, and its coins have equal probabilities.
-        """
+        """Return the coins of a start: number, whether a coloured card uses it, probability for a wild card."""
         firsts = (0, 1) if self.rules.first_player == "random" else (0,)
         return [
             (color << 30 | first, color == 0, weight / cards.NUM_COLORS / len(firsts))
@@ -192,10 +188,7 @@ class Expander:
 
 
 def stand_ins(rules: Rules) -> tuple[int, int, int, int]:
-    """Return the number of colours that each colour represents, if the first missing colour represents all missing ones.
-
-    No card in the game has such a colour, so all of them allow the same plays: wild cards only.
-    """
+    """Return how many colours each colour represents, if the first missing one represents all missing ones."""
     lacking = [c for c in range(cards.NUM_COLORS) if not any(rules.deck[c * 13 : c * 13 + 13])]
     w0, w1, w2, w3 = (1 if c not in lacking else len(lacking) if c == lacking[0] else 0 for c in range(cards.NUM_COLORS))
     return w0, w1, w2, w3
@@ -208,12 +201,12 @@ def table_of(rows: Array) -> Table:
 
 
 def rows_of(tables: Table) -> Array:
-    """Pack tables: uint32[..., 9]."""
+    """Pack tables as uint32[..., 9]."""
     return jnp.stack([*tables.low, *tables.high, tables.meta], -1)
 
 
 def _chunks(*arrays: np.ndarray) -> Iterator[tuple[slice, list[np.ndarray]]]:
-    """Cut arrays into pieces of compiled sizes; the last one is padded with copies of its first element."""
+    """Cut arrays into pieces of compiled sizes; pad the last one with copies of its first element."""
     n = len(arrays[0])
     size = _CHUNKS[0] if n <= 8 * _CHUNKS[0] else _CHUNKS[-1]
     for start in range(0, n, size):
@@ -226,7 +219,7 @@ def _chunks(*arrays: np.ndarray) -> Iterator[tuple[slice, list[np.ndarray]]]:
 
 
 def _options(node: table.Node, place: Array, allowed: Array) -> bits.Words:
-    """Return the possible picks: the mover's options, or types of the next card; one bit if nothing is picked."""
+    """Return the possible picks: the mover's options, types of the next card, or one bit."""
     kinds = bits.types(node.deck)
     is_pick = ~(node.is_decision | node.is_reshuffle | node.is_dead_end)
     options = []
@@ -242,14 +235,14 @@ def _options(node: table.Node, place: Array, allowed: Array) -> bits.Words:
 
 @partial(jax.jit, static_argnames="rules")
 def _look(rows: Array, place: Array, allowed: Array, *, rules: Rules) -> Array:
-    """Return the number of picks, with a bit for decisions: uint8[N]."""
+    """Return the number of picks, with a bit for decisions, uint8[N]."""
     node = table.find_node(table_of(rows), rules)
     return bits.count(_options(node, place, allowed)).astype(jnp.uint8) | jnp.where(node.is_decision, _IS_DECISION, np.uint8(0))
 
 
 @partial(jax.jit, static_argnames="rules")
 def _pick(rows: Array, place: Array, nth: Array, coins: Array, allowed: Array, *, rules: Rules) -> tuple[Array, Array]:
-    """Make one pick at each table; return the tables after it, and the input of `Expander.pick`, uint32[N]."""
+    """Make one pick at each table; also return the input of `Expander.pick`, uint32[N]."""
     tables = table_of(rows)
     node = table.find_node(tables, rules)
     word, position = bits.nth(_options(node, place, allowed), nth.astype(jnp.uint32))

@@ -15,8 +15,8 @@ class Numbered(NamedTuple):
     """Numbers 0, 1, ... that replace keys.
 
     Attributes:
-        number: int32[N]. Equal for equal keys.
-        example: int64[K]. Index of one key per number.
+        number: int32[N], equal for equal keys.
+        example: Index of one key per number, int64[K].
     """
 
     number: np.ndarray
@@ -39,10 +39,10 @@ class Level(NamedTuple):
     """Histories of equal length.
 
     Attributes:
-        rows: uint32[N, 9]. Tables.
-        last_action: int8[N]. Last public action, -1 at the start.
-        counts, is_decision: uint8[N] and bool[N], from `Expander.look`.
-        mover: uint8[N]. Player to move.
+        rows: Tables, uint32[N, 9].
+        last_action: Last public action, int8[N], -1 at the start.
+        counts, is_decision: Results of `Expander.look`.
+        mover: Player to move, uint8[N].
     """
 
     rows: np.ndarray
@@ -57,13 +57,13 @@ class Memory:
 
     Attributes:
         player: 0 or 1.
-        num_infosets: Information states so far at which the player acts.
-        number: int32[N]. Number of each history of the level, equal for indistinguishable histories.
-        sequence: int32[K]. The player's sequence that leads to each number.
-        example: int64[K]. A history of the level with that number.
-        keys: int64[K]. Key of the number.
-        has_choice: bool[K]. Whether the player has a choice there.
-        first: int32[K]. First sequence there with a choice, else the sequence that leads there.
+        num_infosets: Number of information states so far at which the player acts.
+        number: Number of each history of the level, equal for indistinguishable ones, int32[N].
+        sequence: The player's sequence that leads to each number, int32[K].
+        example: A history of the level with that number, int64[K].
+        keys: Key of the number, int64[K].
+        has_choice: Whether the player has a choice there, bool[K].
+        first: First sequence there with a choice, else the sequence that leads there, int32[K].
     """
 
     def __init__(self, player: int):
@@ -85,7 +85,7 @@ class Memory:
         self._steps: list[np.ndarray] = []
 
     def remember(self, keys: np.ndarray, sequence: np.ndarray) -> None:
-        """Number the next level's histories by keys, int64[N], and record the player's sequence in each, int32[N]."""
+        """Number the next level's histories by keys, int64[N]; record the player's sequence in each, int32[N]."""
         numbered = number_keys(keys)
         self.number, self.sequence = numbered.number, sequence[numbered.example]
         self.example, self.keys = numbered.example, keys[numbered.example]
@@ -111,7 +111,7 @@ class Memory:
         self._steps.append(np.full(len(numbers), step, np.int32))
 
     def sequences(self, children: Lanes) -> np.ndarray:
-        """Return the player's sequence in each child of the level: int32[M]."""
+        """Return the player's sequence in each child of the level, int32[M]."""
         number = self.number[children.origin]
         has_choice = self.has_choice[number]
         sequence = self.first[number] + np.where(has_choice, children.option, np.int32(0))
@@ -121,7 +121,7 @@ class Memory:
         return sequence
 
     def treeplex(self) -> tuple[Treeplex, np.ndarray]:
-        """Sort the information states by depth and parent. Also return the new place of each sequence: int32[S]."""
+        """Return the information states by depth and parent, and the new place of each sequence, int32[S]."""
         parents, num_actions = np.concatenate(self._parents), np.concatenate(self._num_actions)
         first = 1 + np.cumsum(num_actions) - num_actions
         depth = np.empty(len(parents), np.int32)

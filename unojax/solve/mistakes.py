@@ -12,23 +12,14 @@ _SAME = 1e-12
 
 
 def mistakes(tree: Tree, player: int, strategy: np.ndarray, opponent: np.ndarray) -> np.ndarray:
-    """Compute the cost of each choice of a strategy against an opponent, if all later choices were best.
+    """Return the cost of a player's choices against an opponent, if all later choices were best, float64[I].
 
     At information state I with the player's own realisation x(I) that is
 
         x(I) (max_a q(I, a) - sum_a strategy(I, a) q(I, a)),
 
-    with q the counterfactual values of the best response to `opponent`. The costs sum to the strategy's loss against the
-    best response (the performance difference lemma of Kakade and Langford 2002, with a tree's visits instead of a chain's).
-
-    Args:
-        tree: The game.
-        player: Player whose choices are evaluated.
-        strategy: Strategy of that player, float64[S].
-        opponent: Strategy of the other player.
-
-    Returns:
-        float64[I], in mean return per game, non-negative.
+    with q the counterfactual values of the best response. The costs, in mean return per game, sum to the strategy's loss against
+    the best response (performance difference lemma, Kakade and Langford 2002).
 
     Raises:
         ValueError: If there is no such player, or a strategy does not fit this tree.
@@ -45,14 +36,13 @@ def mistakes(tree: Tree, player: int, strategy: np.ndarray, opponent: np.ndarray
 
 
 def improve(tree: Tree, strategies: Strategies, against: Strategies | None = None) -> Strategies:
-    """Take the best action at each information state, if all later ones follow `strategies`: policy improvement.
+    """Return the strategies that act best at each information state, if later choices follow `strategies`.
 
-    This is the limit of flat Monte Carlo with the exact belief and infinitely many rollouts. The opponent of belief and
-    rollouts is `against`, and the player's own rollout policy is from `strategies`. Ties keep the player's own policy.
+    This is the limit of flat Monte Carlo with the exact belief and infinitely many rollouts. Ties keep the player's own policy.
 
     Args:
         tree: The game.
-        strategies: Strategies of both players.
+        strategies: Strategies of both players, as their own rollout policies.
         against: Each player's model of the other's strategy. None: `strategies`.
 
     Raises:

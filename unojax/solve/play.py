@@ -1,9 +1,8 @@
 """Strategies of agents with memory: the agent is run through all observations of its player.
 
-An agent sees only observations, so its memory is the same in all histories of an information state. One history therefore
-represents them, and a shared past is run once. The agent's randomness, in belief particles and search samples, is frozen:
-each information state has its own key. With one key an agent is thus a pure strategy, and its exploitability is exact. K
-keys average K such choices at each information state, which converges to an agent with fresh samples as K grows.
+An agent sees only observations, so one history represents an information state, and a shared past is run once. Randomness is
+frozen: each information state has its own key. With one key an agent is thus a pure strategy with an exact exploitability. The
+mean over K keys converges to an agent with fresh samples as K grows.
 """
 
 from __future__ import annotations
@@ -48,22 +47,21 @@ def of_agent(
     num_keys: int = 1,
     against: Strategies | None = None,
 ) -> Strategies:
-    """Compute an agent's strategy at each information state, in either seat.
+    """Return an agent's strategy in either seat.
 
-    A program behind an agent (`process:`) receives information states in any order: its actions must depend on the agent's
-    memory only.
+    The agent must depend on its memory only: a program (`process:`) receives information states in any order.
 
     Args:
         tree: Tree of the game.
         agent: An agent, its spec, or a policy. A policy that exposes its probabilities is evaluated by them.
         key: Source of all randomness. None: `jax.random.key(0)`.
-        num_keys: Number of keys whose choices are averaged, see the module.
-        against: Opponent strategy that replaces the agent's own belief: the agent receives the exact probability of each hidden
-            hand against it (see `seen.look_back`). Requires an agent with an `updater`.
+        num_keys: Number of keys whose choices are averaged.
+        against: Opponent strategy against which the agent receives the exact probability of each hidden hand (`seen.look_back`),
+            instead of its own belief. Requires an agent with an `updater`.
 
     Raises:
         ValueError: If an argument is out of range, or the agent is invalid or sees the hidden hand.
-        PlayError: If it resigned, or chose an illegal action.
+        PlayError: If the agent resigned, or chose an illegal action.
     """
     if not (is_int(num_keys) and num_keys >= 1):
         raise ValueError(f"num_keys must be an integer of at least 1, got {num_keys!r}")
@@ -84,7 +82,7 @@ def of_agent(
 
 
 class _Run(NamedTuple):
-    """Information states of a level that wait for the agent, with the locations of their previous memories."""
+    """Information states of a level that wait for the agent, with the places of their previous memories."""
 
     states: np.ndarray
     memory: Any = None
@@ -96,7 +94,7 @@ def _number(runs: list[_Run]) -> int:
 
 
 def _split(runs: list[_Run], size: int) -> tuple[list[_Run], list[_Run]]:
-    """Split off at most the given number of information states."""
+    """Split off at most `size` information states."""
     taken: list[_Run] = []
     for number, run in enumerate(runs):
         if len(run.states) > size:
@@ -108,7 +106,7 @@ def _split(runs: list[_Run], size: int) -> tuple[list[_Run], list[_Run]]:
 
 
 class _Led:
-    """One player's agent on its way through all observations, in chunks."""
+    """One player's agent on its way through all observations, in chunks of C."""
 
     def __init__(self, tree: Tree, player: int, agent: Agent, levels: list[Seen], hands: HiddenHands | None):
         self.tree, self.player, self.levels, self.hands = tree, player, levels, hands
@@ -121,14 +119,14 @@ class _Led:
         self.most_hands = 0 if hands is None else max(1, int(np.diff(hands.start).max(initial=1)))
 
     def mean(self, keys: list[Array]) -> np.ndarray:
-        """Return the agent's strategy averaged over keys: float64[S]."""
+        """Return the agent's strategy averaged over keys."""
         total = np.zeros(self.tree.players[self.player].num_sequences)
         for key in keys:
             total += self.behavior(key)
         return total / len(keys)
 
     def behavior(self, key: Array) -> np.ndarray:
-        """Return the agent's choices at all information states: float64[S], 1 for each choice."""
+        """Return the agent's choices as behaviour, 1 for each choice."""
         self.key = jax.random.fold_in(key, self.player)
         treeplex = self.tree.players[self.player]
         self.chosen = np.zeros(treeplex.num_choices, np.int64)
@@ -159,7 +157,7 @@ class _Led:
         return behavior
 
     def _lead(self, step: int, runs: list[_Run]) -> tuple[Any, np.ndarray]:
-        """Update the agent up to a chunk of information states of a level: memories, and their locations, int64[N]."""
+        """Return the agent's memories at a chunk of a level, and their places, int64[N]."""
         level, (index, keys, here) = self.levels[step], self._chunk_of(step, runs)
         if step == 0:
             return _begin(self.numbers, keys, self.seat, here, **self.how), index[: _number(runs)]
@@ -169,7 +167,7 @@ class _Led:
         return memory, index[: _number(runs)]
 
     def _ask(self, step: int, runs: list[_Run]) -> list[_Run]:
-        """Request actions at a chunk of information states of a level with a choice; return the rest."""
+        """Request actions at a chunk of states with a choice; return the rest."""
         runs, left = _split(runs, self.chunk)
         index, keys, here = self._chunk_of(step, runs)
         infoset, number = self.levels[step].infoset[index], _number(runs)
@@ -186,7 +184,7 @@ class _Led:
         return index, _keys(self.key, np.int32(step), index), (level.rows[index], level.last_action[index], np.int32(step))
 
     def _children(self, step: int, index: np.ndarray, memory: Any) -> _Run:
-        """Return the successors of some information states of a level, with their memories."""
+        """Return the successors of some information states, with their memories."""
         parent = self.levels[step + 1].parent
         first, end = np.searchsorted(parent, [index, index + 1])
         place = np.repeat(np.arange(len(index)), end - first)
@@ -196,12 +194,11 @@ class _Led:
 
 @jax.jit
 def _keys(key: Array, step: Array, index: Array) -> Array:
-    """Keys of some information states of a level, [C]."""
     return jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(key, step), index)
 
 
 def _told(hands: HiddenHands, infoset: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the hidden hands of some information states: uint32[C, N, 4] and log weights, float32[C, N]."""
+    """Return the hidden hands of some information states, uint32[C, N, 4], and log weights, float32[C, N]."""
     place = hands.start[infoset][:, None] + np.arange(most)
     is_one = place < hands.start[infoset + 1][:, None]
     place = np.minimum(place, len(hands.prob) - 1)
@@ -210,7 +207,7 @@ def _told(hands: HiddenHands, infoset: np.ndarray, most: int) -> tuple[np.ndarra
 
 
 def _sequences(tree: Tree, treeplex: Treeplex, chosen: np.ndarray, name: str) -> np.ndarray:
-    """Return the sequences of actions, int64[I], one at each information state."""
+    """Return the sequence of each chosen action, int64[I]."""
     if len(none := np.flatnonzero((chosen < 0) | (chosen >= cards.NUM_ACTIONS))):
         what = "gave the game up" if chosen[none[0]] == RESIGN else f"chose {chosen[none[0]]}, which is no action,"
         raise PlayError(f"{name} {what} at information state {none[0]}")
@@ -234,7 +231,7 @@ _Position = tuple[Array, Array, Array]
 
 
 def _watch(positions: _Position, player: Array, rules: Rules) -> tuple[Observation, Array]:
-    """Observe the positions as a player, with the legal actions: a batch."""
+    """Return a batch of observations and legal actions."""
     rows, last_action, steps = positions
 
     def one(row: Array, last: Array) -> tuple[Observation, Array]:
@@ -248,7 +245,7 @@ _STATIC = ("skeleton", "rules")
 
 
 def _join(runs: list[_Run], size: int) -> list[_Run]:
-    """Merge several partial chunks into one run, keeping only the required parent memories."""
+    """Merge partial chunks into one run, with the required memories only."""
     runs, number = [run for run in runs if len(run.states)], _number(runs)
     if len(runs) < 2 or number > size:
         return runs
@@ -310,7 +307,7 @@ def _decide(
     skeleton: Any,
     rules: Rules,
 ) -> Array:
-    """Compute actions, int32[C]. Entries that do not count get a position without a choice, which costs nothing."""
+    """Return actions, int32[C]. Entries that do not count get a position without a choice."""
     agent = cast(Agent, static.join(numbers, skeleton))
     seen, legal = _watch(here, player, rules)
     if hands is not None:

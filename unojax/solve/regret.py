@@ -1,15 +1,12 @@
 """Counterfactual regret minimisation in sequence form.
 
-One update of a player has four steps: a product of the payoff matrix with the other player's plan, a bottom-up pass over
-the player's treeplex for counterfactual values, regret matching at all information states, and a top-down pass for the new
-plan. Plans are averaged, because they are linear.
-
-    cfr     Zinkevich, Johanson, Bowling and Piccione (2007); alternating updates; plain average
+    cfr     Zinkevich, Johanson, Bowling and Piccione (2007); plain average
     cfr+    Tammelin (2014): regrets are clipped at 0 after each update; the plan of iteration t has weight t
     dcfr    Brown and Sandholm (2019): after iteration t positive regrets are multiplied by t^1.5 / (t^1.5 + 1), negative ones by
             1/2, and the sum of plans by (t / (t + 1))^2
 
-Updates alternate: the second player responds to the first player's new plan of the same iteration.
+Updates alternate: the second player responds to the first player's new plan of the same iteration. Plans are averaged, because
+they are linear.
 """
 
 from __future__ import annotations
@@ -30,13 +27,13 @@ from unojax.solve.updates import ROUNDING, Variant
 
 @dataclass(frozen=True, eq=False)
 class CFRState:
-    """State of a run. `cfr(..., state=)` continues from it, with the same numbers as in one run.
+    """State of a run, from which `cfr(..., state=)` continues with the same numbers as in one run.
 
     Attributes:
         variant: Variant of CFR.
-        iteration: Iterations done.
-        regrets: float64[S] of each player, cumulative; 0 for the empty sequence.
-        plans: float64[S] of each player, weighted sum of its plans so far.
+        iteration: Number of iterations done.
+        regrets: Cumulative regrets of each player, float64[S]; 0 for the empty sequence.
+        plans: Weighted sum of each player's plans, float64[S].
     """
 
     variant: Variant
@@ -45,12 +42,12 @@ class CFRState:
     plans: tuple[np.ndarray, np.ndarray]
 
     def current(self, tree: Tree) -> Strategies:
-        """Compute the strategies of the next iteration."""
+        """Return the strategies of the next iteration."""
         first, second = (_match_regrets(p, r) for p, r in zip(tree.players, self.regrets, strict=True))
         return first, second
 
     def average(self, tree: Tree) -> Strategies:
-        """Compute the average strategies; uniform ones before the first iteration."""
+        """Return the average strategies; uniform ones before the first iteration."""
         first, second = (p.behavior(plan) for p, plan in zip(tree.players, self.plans, strict=True))
         return first, second
 
@@ -75,8 +72,7 @@ class Solution:
     Attributes:
         strategies: Average strategies, which approach an equilibrium.
         value: Expected return of player 0 between them.
-        exploitability: Exploitability of `strategies` (see `strategies.exploitability`). The value of the game is within twice
-            this distance of `value`.
+        exploitability: Exploitability of `strategies`. The value of the game is within twice this of `value`.
         history: Exploitabilities measured in this run.
         state: State from which a run can continue.
     """
@@ -108,12 +104,12 @@ def cfr(
 
     Args:
         tree: The game.
-        iterations: Maximum iterations of this run, each an update of both players.
-        variant: See the module.
+        iterations: Maximum number of iterations in this run, each an update of both players.
+        variant: "cfr", "cfr+" or "dcfr", see `unojax.solve.regret`.
         tolerance: Exploitability at which to stop. None: never.
         check_every: Iterations between measurements of the exploitability, each about as long as an iteration.
         on_progress: Called with each measurement.
-        state: State of an earlier run on the same tree, to continue.
+        state: State of an earlier run on the same tree.
 
     Raises:
         ValueError: If an argument is out of range, or the state is of another variant or tree.
@@ -149,7 +145,7 @@ def cfr(
 
 
 def _match_regrets(treeplex: Treeplex, regrets: np.ndarray) -> np.ndarray:
-    """Compute the behaviour in proportion to positive regrets, float64[S]."""
+    """Return behaviour in proportion to positive regrets."""
     return treeplex.normalize(np.where(regrets > ROUNDING, regrets, 0.0))
 
 

@@ -1,4 +1,4 @@
-"""Solver runs, saved to a file and resumed: `improve_solution`, `save_run`, `load_run`; reports of games that were solved."""
+"""Solver runs, saved to a file and resumed, and their reports."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ExploitReport:
         game: As in `unojax solve`.
         seed: Random seed of agents with memory.
         keys: Number of random keys over which such agents are averaged.
-        exact_belief: Policy against which agents are given the exact probabilities of the hidden hand; None: they use their own
+        exact_belief: Policy against which agents receive the exact probabilities of the hidden hand; None: they use their own
             beliefs.
         seconds: Total time, s, including the enumeration of the game.
         results: Results of each agent.
@@ -104,15 +104,15 @@ def improve_solution(
     tolerance: float = 0.0,
     path: str | os.PathLike[str] | None = None,
 ) -> Iterator[Solution]:
-    """Approach an equilibrium as `cfr` does, and yield the solution so far after parts of growing length, the first at once.
+    """Approach an equilibrium by `cfr`, and yield the solution so far, at once and after parts of growing length.
 
     Args:
         tree: The game.
         iterations: Maximum number, including those in the file.
         variant: See `cfr`.
-        tolerance: Exploitability at which to stop before `iterations`.
-        path: File from which the run is resumed, if it exists. The run is saved there every minute and at the end, also if the
-            iterator is closed or an exception such as KeyboardInterrupt ends it.
+        tolerance: Exploitability at which to stop.
+        path: File from which the run is resumed if it exists, and to which it is saved every minute and at the end, also after
+            an exception such as KeyboardInterrupt.
 
     Raises:
         ValueError: If an argument is out of range, or the file has another game or variant.

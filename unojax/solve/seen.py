@@ -1,7 +1,6 @@
 """A player's observations on the way to each information state, as a forest, level by level.
 
-All histories of an information state show the player the same, so any of them represents it. Information states share their
-common past, whose memories are computed once.
+Information states share their common past, so its memories are computed once.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ _CHUNK = 1 << 15
 
 
 class Seen(NamedTuple):
-    """A player's K information states of equal length that lead to one of the player's choices; either player may be to move.
+    """A player's K information states of equal length that lead to one of the player's choices.
 
     Attributes:
-        parent: int32[K]. Index in the level before, ascending.
-        rows: uint32[K, 9]. One table of each.
-        last_action: int8[K]. Last public action, -1 at the start.
-        infoset: int32[K]. The player's information state with a choice at this point, or -1.
+        parent: Index in the level before, ascending, int32[K].
+        rows: One table of each, uint32[K, 9].
+        last_action: Last public action, int8[K], -1 at the start.
+        infoset: The player's information state with a choice here, int32[K], or -1.
     """
 
     parent: np.ndarray
@@ -43,12 +42,12 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class HiddenHands:
-    """Possible hands of the other player at each of a player's information states with a choice.
+    """M possible hands of the other player at a player's information states with a choice.
 
     Attributes:
-        start: int64[I + 1]. Start of each information state's hands.
-        packed: uint32[M, 4]. Packed canonical hands.
-        prob: float64[M]. Probabilities, with sum 1 in each information state.
+        start: Start of each information state's hands, int64[I + 1].
+        packed: Packed canonical hands, uint32[M, 4].
+        prob: Probabilities, float64[M], with sum 1 in each information state.
     """
 
     start: np.ndarray
@@ -57,16 +56,12 @@ class HiddenHands:
 
 
 def look_back(tree: Tree, against: Strategies | None = None) -> tuple[tuple[list[Seen], HiddenHands | None], ...]:
-    """Return the pasts of each player's information states, and the belief about the hidden hand there.
+    """Return each player's levels of observations, and hidden hands if `against` is given.
 
     Args:
         tree: Tree of the game, which is enumerated again.
-        against: Assumed strategy of each player's opponent. It makes P(hand | observations) exact: a sum over the histories of
-            the information state of chance probability times the opponent's plan. If that plan never leads there, only chance
-            counts. None: no hidden hands.
-
-    Returns:
-        For each player the levels, and the hidden hands if `against` is given.
+        against: Assumed strategy of each player's opponent, which makes P(hand | observations) exact: a sum over histories of
+            chance probability times the opponent's plan, or chance alone if that plan never leads there.
     """
     watches = _Watch(0, tree.rules, against is not None), _Watch(1, tree.rules, against is not None)
 
@@ -108,7 +103,10 @@ class _Watch:
             self._histories.append((mine.first[mine.number[here]], other.sequence[other.number[here]], hands, prob[here]))
 
     def levels(self, tree: Tree, place: np.ndarray) -> list[Seen]:
-        """Return the levels without branches that lead to no choice; sequence s of the walk is at `place[s]` in the tree."""
+        """Return the levels without branches that lead to no choice.
+
+        `place[s]` is the number in the tree of sequence s of the walk.
+        """
         treeplex = tree.players[self.player]
         pruned: list[Seen] = []
         is_needed = np.zeros(0, bool)

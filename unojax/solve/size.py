@@ -1,9 +1,7 @@
 """Estimated sizes of games, computed before enumeration.
 
-Knuth (1975) walks down a tree at random and multiplies the numbers of branches, an unbiased estimate of the number of
-nodes. Here many walks go down together. On a level with more nodes than walks, a random sample represents them all
-(stochastic enumeration, Rubinstein 2013), which is unbiased too and has much less variance. Smaller levels are counted
-exactly.
+Many random walks go down the tree together. A level with more nodes than walks is represented by a random sample (stochastic
+enumeration, Rubinstein 2013), which is unbiased, as is Knuth's (1975) single walk, and varies much less.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ class Size:
     Attributes:
         num_histories: Mean of the estimates; exact if the interval is a point.
         low, high: 95% interval of the mean (Student's t).
-        num_steps: Steps of the game covered.
+        num_steps: Number of steps of the game covered.
     """
 
     num_histories: float
@@ -61,7 +59,7 @@ def estimate_size(
         rules, max_steps, merge_colors: As in `enumerate_game`.
         samples: Histories kept on each level, in each of `NUM_RUNS` runs.
         seed: Random seed.
-        enough: Number of histories after which the first run stops; later steps are omitted.
+        enough: Number of histories after which the first run stops.
 
     Raises:
         ValueError: If the game can be infinite, or an argument is out of range.
@@ -101,18 +99,13 @@ def check_size(rules: Rules, merge_colors: bool, limit: int | None) -> None:
 
 
 class _Sample(NamedTuple):
-    """A weighted sample of histories.
-
-    Attributes:
-        lanes: N histories.
-        weights: float64[N]. Number of histories that each represents.
-    """
+    """N histories, with the number of histories that each represents, float64[N]."""
 
     lanes: Lanes
     weights: np.ndarray
 
     def resample(self, rng: np.random.Generator, size: int) -> _Sample:
-        """Keep at most the given number, by systematic resampling in proportion to the weights, which then are equal."""
+        """Keep at most `size` histories, by systematic resampling."""
         if self.lanes.size <= size:
             return self
         ends = np.cumsum(self.weights)
@@ -122,13 +115,7 @@ class _Sample(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """One estimate.
-
-    Attributes:
-        num_histories: Histories of the first `num_steps` steps.
-        num_steps: Steps taken.
-        is_exact: Whether nothing was sampled.
-    """
+    """Estimated histories of the first `num_steps` steps; exact if nothing was sampled."""
 
     num_histories: float
     num_steps: int
@@ -136,7 +123,7 @@ class _Run(NamedTuple):
 
 
 def _run(expander: Expander, rng: np.random.Generator, samples: int, num_steps: int, enough: float) -> _Run:
-    """Compute one estimate; stop once it exceeds `enough`."""
+    """Return one estimate; stop once it exceeds `enough`."""
     is_exact = True
 
     def thin(sample: _Sample) -> _Sample:

@@ -51,7 +51,7 @@ def deal_card(expander: Expander, lanes: Lanes) -> Lanes:
 
 
 def turn_up(expander: Expander, lanes: Lanes) -> Lanes:
-    """Turn the start card up in all ways, with random colour and first player if the rules have them; as `deal_card`."""
+    """Turn the start card up in all ways, with coins for colour and first player; as `deal_card`."""
     counts, _ = expander.look(lanes)
     coins = expander.start_coins()
     num_firsts = sum(serves for _, serves, _ in coins)
@@ -65,13 +65,13 @@ def turn_up(expander: Expander, lanes: Lanes) -> Lanes:
 
 
 def begun_draws(lanes: Lanes, picks: Picks) -> np.ndarray:
-    """Return the lanes whose children have the first card of a draw: int64[K], ascending."""
+    """Return the lanes whose children have the first card of a draw, int64[K], ascending."""
     drawing = picks.parent[picks.is_card & (lanes.so_far[picks.parent] == 0)]
     return drawing[np.diff(drawing, prepend=-1) != 0]
 
 
 def take_step(expander: Expander, lanes: Lanes, counts: np.ndarray) -> tuple[Lanes, int]:
-    """Take all steps from lanes at the start of one, with `counts` of `Expander.look`. Also return the number of draws."""
+    """Take all steps from lanes, with `counts` of `Expander.look`; also return the number of draws."""
     done, num_draws = [], 0
     while lanes.size:
         children, picks = expander.expand(lanes, counts)

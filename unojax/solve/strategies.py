@@ -1,8 +1,4 @@
-"""Evaluation of strategies: values, best responses, exploitability.
-
-A player's strategy is its behaviour (`Treeplex`): float64[S], the probability of the last action of each sequence.
-`Strategies` are a pair of these.
-"""
+"""Evaluation of strategies: values, best responses, exploitability."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ _CHUNK = 1 << 12
 
 
 def value(tree: Tree, strategies: Strategies) -> float:
-    """Compute the expected return of player 0.
+    """Return the expected return of player 0.
 
     Raises:
         ValueError: If a strategy does not fit this tree.
@@ -40,10 +36,7 @@ def value(tree: Tree, strategies: Strategies) -> float:
 
 
 def best_response(tree: Tree, player: int, strategy: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return a pure best response of `player` to a strategy of the other player.
-
-    Returns:
-        The responding player's expected return; its behaviour, float64[S].
+    """Return the expected return and the behaviour of a pure best response of `player` to a strategy.
 
     Raises:
         ValueError: If there is no such player, or the strategy does not fit this tree.
@@ -54,10 +47,7 @@ def best_response(tree: Tree, player: int, strategy: np.ndarray) -> tuple[float,
 
 
 def exploitability(tree: Tree, strategies: Strategies) -> float:
-    """Compute NashConv / 2, which is 0 at an equilibrium and positive elsewhere.
-
-    NashConv is the sum of both players' gains by a best response to the other; in a zero-sum game, the sum of the best
-    responses' returns. OpenSpiel calls half of it exploitability.
+    """Return NashConv / 2, half the sum of both players' gains by a best response; 0 at an equilibrium.
 
     Raises:
         ValueError: If a strategy does not fit this tree.
@@ -73,10 +63,9 @@ def uniform(tree: Tree) -> Strategies:
 
 
 def of_policy(tree: Tree, policy: Any) -> Strategies:
-    """Compute the strategy of a policy without memory, in either seat.
+    """Return the strategy of a policy without memory, in either seat.
 
-    With merged colours, the probabilities of declaring them are added: exact for a policy that treats all colours missing
-    from the deck alike.
+    With merged colours, the probabilities of declaring them are added.
 
     Args:
         tree: Tree of the game.
@@ -116,7 +105,7 @@ def _takes_two(function: Callable[..., Any]) -> bool:
 
 
 def observations(tree: Tree, player: int) -> Observation:
-    """Return a player's observations at each of its information states with a choice: a batch [I].
+    """Return a player's observations at its information states with a choice, a batch [I].
 
     Raises:
         ValueError: If there is no such player.
@@ -135,7 +124,7 @@ def _observe(rows: Array, last_action: Array, steps: Array, *, rules: Rules) -> 
 
 
 def colors_shown(tree: Tree) -> np.ndarray:
-    """Return, for each colour that a wild declares, the colour that represents it in the tree: int64[4]."""
+    """Return the colour that represents each declared colour in the tree, int64[4]."""
     merged = stand_ins(tree.rules) if tree.merge_colors else (1,) * cards.NUM_COLORS
     return np.array([color if weight else merged.index(max(merged)) for color, weight in enumerate(merged)])
 

@@ -2,8 +2,7 @@
 
 With perfect recall, one sequence of own actions leads to each information state. A strategy can therefore be written as a
 **realisation plan** x, the product of its probabilities along each sequence. Its only constraint is x(parent of I) = sum_a
-x(I, a), and the expected return is the bilinear form x^T A y (Koller, Megiddo and von Stengel 1996; von Stengel 1996). Sums
-over the histories of the game tree become one product with A.
+x(I, a), and the expected return is the bilinear form x^T A y (Koller, Megiddo and von Stengel 1996; von Stengel 1996).
 
 Information states with a single action are no choice: they keep the sequence that leads there, and no array holds them.
 """
@@ -46,21 +45,20 @@ class _Level(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Treeplex:
-    """One player's information states with a choice (I of them), and sequences (S).
+    """One player's I information states with a choice, and S sequences.
 
-    The order is by depth, the number of earlier own choices, and within a depth by parent. The sequences of an information
-    state are contiguous, in the order of its actions, and sequence 0 is the empty one. *Behaviour* is float64[S], the
-    probability of the last action of each sequence; a *plan* is float64[S], its product along the sequence. Both are 1 at
-    the empty sequence.
+    The order is by depth, the number of earlier own choices, and then by parent. The sequences of an information state are
+    contiguous, and sequence 0 is the empty one. *Behaviour*, float64[S], is the probability of the last action of each sequence,
+    and a *plan*, float64[S], its product along the sequence. Both are 1 at the empty sequence.
 
     Attributes:
-        parent: int32[I]. Sequence that leads to each information state.
-        first: int32[I]. Its first sequence.
-        actions: int8[S]. Last action of each sequence, 0..59; -1 for the empty one.
-        depths: int64[D + 1]. Start of each depth's information states, and their total number.
-        rows: uint32[I, 9]. One packed table of each information state: any of the indistinguishable ones.
-        last_action: int8[I]. Last public action before it, -1 at the start.
-        steps: int32[I]. Steps of the game before it.
+        parent: Sequence that leads to each information state, int32[I].
+        first: Its first sequence, int32[I].
+        actions: Last action of each sequence, 0..59, int8[S]; -1 for the empty one.
+        depths: Start of each depth's information states, and their total number, int64[D + 1].
+        rows: One of the indistinguishable packed tables of each information state, uint32[I, 9].
+        last_action: Last public action before it, int8[I], -1 at the start.
+        steps: Number of steps before it, int32[I].
     """
 
     parent: np.ndarray
@@ -73,32 +71,32 @@ class Treeplex:
 
     @property
     def num_choices(self) -> int:
-        """Return the number of information states with a choice, I."""
+        """Return I."""
         return len(self.parent)
 
     @property
     def num_sequences(self) -> int:
-        """Return the number of sequences, S."""
+        """Return S."""
         return len(self.actions)
 
     @cached_property
     def num_actions(self) -> np.ndarray:
-        """int32[I]: number of actions at each information state."""
+        """Number of actions at each information state, int32[I]."""
         return np.diff(self.first, append=self.num_sequences).astype(np.int32)
 
     @cached_property
     def infoset_of(self) -> np.ndarray:
-        """int32[S - 1]: information state of each sequence except the empty one."""
+        """Information state of each sequence except the empty one, int32[S - 1]."""
         return np.repeat(np.arange(self.num_choices, dtype=np.int32), self.num_actions)
 
     @cached_property
     def parent_of(self) -> np.ndarray:
-        """int32[S - 1]: sequence before each one except the empty one."""
+        """Sequence before each one except the empty one, int32[S - 1]."""
         return self.parent[self.infoset_of]
 
     @cached_property
     def _begins(self) -> np.ndarray:
-        """int64[I]: start of each information state's sequences, not counting the empty one."""
+        """Start of each state's sequences, not counting the empty one, int64[I]."""
         return self.first.astype(np.int64) - 1
 
     @cached_property
@@ -115,22 +113,14 @@ class Treeplex:
         return levels
 
     def check(self, array: np.ndarray, what: str) -> np.ndarray:
-        """Check that an array has a number for each sequence: float64[S].
-
-        Raises:
-            ValueError: If it has another shape.
-        """
+        """Return an array as float64[S]. Raises ValueError if it has another shape."""
         array = np.asarray(array, float)
         if array.shape != (self.num_sequences,):
             raise ValueError(f"{what} must be a number for each of {self.num_sequences} sequences, got shape {array.shape}")
         return array
 
     def check_strategy(self, behavior: np.ndarray, what: str) -> np.ndarray:
-        """Check that an array has probabilities of all sequences that sum to 1 at each information state: float64[S].
-
-        Raises:
-            ValueError: If it does not.
-        """
+        """Return behaviour as float64[S]. Raises ValueError if its probabilities do not sum to 1 at each state."""
         behavior = self.check(behavior, what)
         sums = np.add.reduceat(behavior[ROOT + 1 :], self._begins) if self.num_choices else np.ones(0)
         if not (np.all(behavior[ROOT + 1 :] >= 0) and np.allclose(sums, 1.0, atol=1e-6)):
@@ -138,7 +128,7 @@ class Treeplex:
         return behavior
 
     def plan(self, behavior: np.ndarray) -> np.ndarray:
-        """Multiply behaviour along the sequences: float64[S]."""
+        """Return the plan of a behaviour."""
         plan = np.array(behavior)
         plan[ROOT] = 1.0
         for level in self._levels:
@@ -146,14 +136,14 @@ class Treeplex:
         return plan
 
     def behavior(self, plan: np.ndarray) -> np.ndarray:
-        """Divide a plan by the plan of each parent sequence, float64[S]; uniform if that is zero."""
+        """Return the behaviour of a plan, uniform at information states that it does not reach."""
         before = plan[self.parent_of]
         behavior = self._uniform.copy()
         np.divide(plan[1:], before, out=behavior[1:], where=before > 0)
         return behavior
 
     def normalize(self, weights: np.ndarray) -> np.ndarray:
-        """Normalize non-negative weights to behaviour: float64[S]; uniform if all are zero."""
+        """Return behaviour in proportion to non-negative weights, float64[S]; uniform if all are zero."""
         behavior = self._uniform.copy()
         if self.num_choices:
             total = np.add.reduceat(weights[1:], self._begins)[self.infoset_of]
@@ -165,19 +155,17 @@ class Treeplex:
         return np.append(1.0, 1.0 / self.num_actions[self.infoset_of])
 
     def uniform(self) -> np.ndarray:
-        """Return uniform behaviour: float64[S]."""
+        """Return uniform behaviour."""
         return self._uniform.copy()
 
     def values(self, gains: np.ndarray, behavior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Compute counterfactual values from the bottom up.
+        """Return the counterfactual values of sequences, float64[S], and information states, float64[I].
+
+        The value of the empty sequence is that of the game.
 
         Args:
-            gains: float64[S]. Payoff of each sequence in games that end without a further choice: A y, or similar.
-            behavior: float64[S].
-
-        Returns:
-            float64[S] values of sequences, including the games that continue, and float64[I] values of information states.
-            The value of the empty sequence is that of the game.
+            gains: Payoff of each sequence in games that end without a further choice, float64[S]: A y, or similar.
+            behavior: The player's behaviour.
         """
         values = np.array(gains)
         for level in reversed(self._levels):
@@ -185,7 +173,7 @@ class Treeplex:
         return values, np.add.reduceat(values[1:] * behavior[1:], self._begins) if self.num_choices else np.zeros(0)
 
     def best(self, gains: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the value and the behaviour, float64[S], of the best actions, the first of equal ones."""
+        """Return the value and the behaviour of the best actions, the first of equal ones."""
         values, best = np.array(gains), np.zeros(self.num_sequences)
         best[ROOT] = 1.0
         for level in reversed(self._levels):
@@ -202,11 +190,11 @@ class Tree:
     """A game in sequence form.
 
     Attributes:
-        rules: Rules of the game, which is truncated as a draw at `rules.max_steps`.
-        merge_colors: Whether one of the colours that the deck lacks represents all of them.
+        rules: Rules of the game, truncated as a draw at `rules.max_steps`.
+        merge_colors: As in `enumerate_game`.
         num_histories: Nodes of the game tree: chance nodes for each hand and the start card; decisions, including forced ones;
             one chance node per draw; ends.
-        num_infosets: Information states of each player at which it acts, including forced ones.
+        num_infosets: Number of each player's information states, including forced actions.
         players: Their information states with a choice.
         payoff: Sparse float64[S0, S1], summed over the ends of the game: chance probability times the return of player 0.
     """
@@ -238,16 +226,12 @@ class Tree:
         return first, second
 
     def gains(self, player: int, plan: np.ndarray) -> np.ndarray:
-        """Compute the payoff of each sequence of a player against a plan of the other player: float64[S]."""
+        """Return the payoff of a player's sequences against a plan of the other player, float64[S]."""
         return self.payoff @ plan if player == 0 else -(self._transposed @ plan)
 
 
 def check_player(player: int) -> int:
-    """Check a player's number.
-
-    Raises:
-        ValueError: If it is neither 0 nor 1.
-    """
+    """Return a player's number. Raises ValueError if it is neither 0 nor 1."""
     if player not in (0, 1):
         raise ValueError(f"player must be 0 or 1, got {player!r}")
     return player

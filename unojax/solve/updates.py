@@ -1,7 +1,6 @@
 """Iterations of counterfactual regret minimisation as one compiled program, in double precision on the CPU.
 
-An information state's sequences are contiguous, and so are a sequence's information states. All sums are over neighbours,
-in sequence, so results do not depend on the number of iterations per call.
+All sums are over neighbours, in sequence, so results do not depend on the number of iterations per call.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ _WORK: Final = 10_000_000
 
 
 class Level(NamedTuple):
-    """A player's information states of one depth, numbered from 0, as are their sequences and those of the level before.
+    """A player's information states of one depth, numbered from 0, as are their sequences.
 
     Attributes:
-        owner: int32[N]. Information state of each sequence.
-        parent: int32[M]. Sequence before each information state.
-        uniform: float64[N]. Uniform behaviour.
+        owner: Information state of each sequence, int32[N].
+        parent: Sequence before each information state, int32[M].
+        uniform: Uniform behaviour, float64[N].
     """
 
     owner: Array
@@ -48,13 +47,13 @@ class Level(NamedTuple):
 
 
 class Side(NamedTuple):
-    """Input of a player's update.
+    """Input of a player's update, with P payoffs.
 
     Attributes:
         levels: Levels of the treeplex, from the top down; the level before the first holds the empty sequence.
-        row: int32[P]. The player's sequence of each payoff, ascending.
-        column: int32[P]. The other player's sequence.
-        payoff: float64[P]. Payoff to this player, times the chance probability.
+        row: The player's sequence of each payoff, ascending, int32[P].
+        column: The other player's sequence, int32[P].
+        payoff: Payoff to this player, times the chance probability, float64[P].
     """
 
     levels: tuple[Level, ...]
@@ -66,7 +65,7 @@ class Side(NamedTuple):
 def side_of(
     depths: np.ndarray, first: np.ndarray, num_actions: np.ndarray, parent: np.ndarray, payoff: scipy.sparse.csr_array
 ) -> Side:
-    """Convert the arrays of a `Treeplex` and the payoffs to its player, float64[S, S of the other player]."""
+    """Return a player's side from the arrays of its `Treeplex`, and its payoffs."""
     cpu = _cpu()
 
     def put(array: Any) -> Array:
@@ -85,7 +84,7 @@ def side_of(
 
 
 def _cpu() -> Any:
-    """Return the CPU, which adds in a fixed order. None if JAX may not use it."""
+    """Return the CPU, which adds in a fixed order; None if JAX may not use it."""
     try:
         return jax.devices("cpu")[0]
     except RuntimeError:
@@ -97,16 +96,7 @@ def advance(
 ) -> tuple[Pair, Pair]:
     """Run `count` iterations after the first `iteration`.
 
-    Args:
-        sides: Both players' sides.
-        variant: See `regret`.
-        iteration: Iterations done.
-        regrets: float64[S] of each player, cumulative; 0 for the empty sequence.
-        sums: float64[S] of each player, weighted sum of its plans so far.
-        count: Number of iterations.
-
-    Returns:
-        Regrets and sums after them.
+    `regrets` and `sums`, the weighted sum of plans, are those of `CFRState`, before and after.
     """
     size = sum(len(side.payoff) + len(of_player) for side, of_player in zip(sides, regrets, strict=True))
     last = iteration + count
@@ -120,7 +110,7 @@ def advance(
 
 
 class _Player(NamedTuple):
-    """State of a player: lists have an array per level, of its sequences; other arrays include the empty sequence."""
+    """State of a player. Lists have an array per level; other arrays include the empty sequence."""
 
     regrets: list[Array]
     sums: Array
@@ -173,7 +163,7 @@ def _split(levels: tuple[Level, ...], array: Array) -> list[Array]:
 
 
 def _advantages(levels: tuple[Level, ...], gains: Array, behavior: list[Array]) -> list[Array]:
-    """Compute from the bottom up each sequence's advantage over its information state, as in `Treeplex.values`."""
+    """Return each sequence's advantage over its information state, as in `Treeplex.values`."""
     found: list[Array] = []
     values = _split(levels, gains)
     for depth in range(len(levels), 0, -1):
@@ -185,7 +175,7 @@ def _advantages(levels: tuple[Level, ...], gains: Array, behavior: list[Array]) 
 
 
 def _match(levels: tuple[Level, ...], regrets: list[Array]) -> list[Array]:
-    """Return the behaviour in proportion to positive regrets, uniform if there are none."""
+    """Return behaviour in proportion to positive regrets, uniform if there are none."""
     behavior = []
     for level, regret in zip(levels, regrets, strict=True):
         positive = jnp.where(regret > ROUNDING, regret, 0.0)
@@ -195,7 +185,7 @@ def _match(levels: tuple[Level, ...], regrets: list[Array]) -> list[Array]:
 
 
 def _plan(levels: tuple[Level, ...], behavior: list[Array]) -> Array:
-    """Multiply behaviour along the sequences: float64[S]."""
+    """Return the plan of a behaviour."""
     plan = [jnp.ones(1)]
     for level, chosen in zip(levels, behavior, strict=True):
         plan.append(chosen * plan[-1][level.parent][level.owner])
