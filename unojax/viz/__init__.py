@@ -5,8 +5,8 @@
 * `game_svg`: an animated game. `game_html`: a page to step through a game.
 * `game_plot_svg`: win probability and belief entropy along a game.
 
-All return text, and also write a file if given a `path`. Each colour also has a mark (circle, triangle, square, diamond) and its
-letter. Cards that a view hides do not appear in the text. Host only; for single games.
+All return text, and write it to `path` if given. Every colour has a mark and a letter too. Cards that a view hides are not in the
+text. Host only; for single games.
 """
 
 from unojax.viz.belief import belief_svg

@@ -1,4 +1,4 @@
-"""Heat maps of a belief over the opponent's hand, one cell for each of the 54 card types."""
+"""Heat maps of a belief over the opponent's hand."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ SAID: Final = 26.0
 
 @dataclass(frozen=True)
 class Grid:
-    """Places of the cells.
+    """Places of the 54 cells.
 
     Attributes:
         width, height: Size of the picture.
         cell_width, cell_height: Size of a coloured card.
         left: Left edge of the cells.
-        is_tall: True: ranks in rows, colours in columns, wild cards below. False: ranks in columns, wild cards to the right.
+        is_tall: Ranks are rows, with wild cards below. False: ranks are columns, with wild cards to the right.
     """
 
     width: float
@@ -60,7 +60,7 @@ class Grid:
 
     @property
     def legend_top(self) -> float:
-        """Top of the legend, under all cells."""
+        """Top of the legend."""
         return _TOP + (14 * self.cell_height + _GAP if self.is_tall else 4 * self.cell_height) + 18
 
 
@@ -86,11 +86,11 @@ def belief_svg(
     Each cell is a group with the card's name and the probability (`data-card="R5" data-prob="0.123"`).
 
     Args:
-        belief: Probabilities, float[54]; or a particle, exact or closed-form belief of `unojax.belief`.
-        truth: Opponent's hand, bool[108] canonical one-hot or int[54] counts, drawn as outlines. None: no outlines.
-        types: P(type) of the opponent by name, as from `unojax.belief.summary.types_by_name`, shown in words. None: no text.
+        belief: Probabilities, float[54], or a belief of `unojax.belief`.
+        truth: Opponent's hand, drawn as outlines: bool[108] canonical one-hot or int[54] counts.
+        types: P(type) of the opponent by name, see `unojax.belief.summary.types_by_name`, written below.
         title: Text above the map; None: a description.
-        tall: Ranks from top to bottom and colours side by side, for a narrow place.
+        tall: Ranks from top to bottom, for a narrow place.
         width: Width in pixels; None: 700, or 340 if tall.
         theme, path: As for `position_svg`.
 
@@ -112,11 +112,7 @@ def belief_svg(
 
 
 def read_probs(belief: Any) -> np.ndarray:
-    """Return a belief, as `belief_svg` accepts it, as float64[54] in [0, 1].
-
-    Raises:
-        ValueError: If it is not such a belief.
-    """
+    """Return the `belief` of `belief_svg` as float64[54] in [0, 1]. Raises ValueError if it is none."""
     if hasattr(belief, "packed") and hasattr(belief, "log_weights"):
         if np.ndim(belief.log_weights) != 1:
             raise ValueError(f"belief must be a single one, got log_weights of shape {np.shape(belief.log_weights)}")
@@ -152,7 +148,7 @@ def _read_truth(truth: ArrayLike) -> np.ndarray:
 
 
 def heat_map(probs: np.ndarray, truth: np.ndarray | None, title: str, theme: Theme, grid: Grid = WIDE, said: str = "") -> str:
-    """Draw the map without its panel: probabilities float[54], copies int[54], and the text `said` about the opponent."""
+    """Draw the map without its panel: probabilities float[54], copies int[54], and a text about the opponent."""
     parts = [text(title, 22.0, 30.0, 16, theme.text, bold=True)]
     for rank, name in enumerate(cards.RANK_NAMES[: cards.WILD]):
         x, y, width, height = grid.box(rank)
@@ -203,7 +199,7 @@ def _cell(card_type: int, prob: float, copies: int, theme: Theme, grid: Grid) ->
 
 
 def percent(prob: float) -> str:
-    """Return a probability in per cent that fits a cell; exact 0 and 1 differ from values that round to them."""
+    """Return a short percentage. Only 0 and 1 themselves look like 0 and 1."""
     if prob == 0:
         return "–"
     value = 100 * prob
@@ -215,8 +211,7 @@ def percent(prob: float) -> str:
 def scale_color(prob: float, theme: Theme) -> str:
     """Return the scale's paint at a probability: `#rrggbb`.
 
-    The scale is even in the square root of the probability: most probabilities lie between 1 and 20 per cent, where differences
-    matter most.
+    The scale is even in the square root, because most probabilities lie between 1 and 20 per cent.
     """
     place = math.sqrt(prob) * (len(theme.scale) - 1)
     low = min(int(place), len(theme.scale) - 2)
@@ -225,7 +220,7 @@ def scale_color(prob: float, theme: Theme) -> str:
 
 
 def contrast(one: str, other: str) -> float:
-    """Return the contrast ratio of two paints, 1 to 21 (WCAG 2.1, relative luminance)."""
+    """Return the contrast ratio of two paints, 1 to 21 (WCAG 2.1)."""
     light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 

@@ -1,7 +1,7 @@
 """Single cards: 54 faces and the back, each drawn once in a picture (`definitions`) and placed by reference (`place`).
 
-A face looks the same in every picture and theme, so ids may repeat among the pictures of a page. The upper left corner names the
-card, because overlapping cards show only that corner.
+A face is the same in every picture, so ids may repeat on a page. Overlapping cards show the upper left corner, which names the
+card.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TILT: Final = 24.0
 
 
 def place(card_type: int, x: float, y: float, *, angle: float = 0.0, scale: float = 1.0, **attributes: Any) -> str:
-    """Place a card with its centre at (x, y). It must be among the picture's `definitions`."""
+    """Place a card of `definitions` with its centre at (x, y)."""
     name = "a hidden card" if card_type == BACK else card_words(card_type)
     data = None if card_type == BACK else cards.TYPE_NAMES[card_type]
     use = element("use", href=f"#{_id(card_type)}")
@@ -47,7 +47,7 @@ def definitions(card_types: Iterable[int]) -> str:
 
 
 def card_svg(card_type: int) -> str:
-    """Draw a card (or `BACK`) as a separate SVG without name or size, for pages that set these themselves."""
+    """Draw a card (or `BACK`) as a separate SVG without name or size."""
     margin = 1.0
     box = f"{-WIDTH / 2 - margin:g} {-HEIGHT / 2 - margin:g} {WIDTH + 2 * margin:g} {HEIGHT + 2 * margin:g}"
     return element("svg", _face(card_type), xmlns=NAMESPACE, viewBox=box, font_family=FONT)
@@ -110,7 +110,7 @@ def _blank(body: str) -> str:
 
 
 def _corners(sign: str) -> str:
-    """Put a sign drawn about the origin in the upper left corner and, rotated, in the lower right one."""
+    """Put a sign, drawn about the origin, in the upper left and lower right corners."""
     return at(-18.8, -34.0, sign) + at(18.8, 34.0, sign, angle=180)
 
 

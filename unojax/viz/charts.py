@@ -10,8 +10,6 @@ from unojax.viz.theme import FONT, ThemeName, get_theme
 def chart_style(theme: ThemeName = "light") -> dict[str, Any]:
     """Return settings for `matplotlib.rcParams.update` or `matplotlib.rc_context`.
 
-    The colours of the series are distinguishable without colour vision; `unojax.viz.theme.get_theme` returns them separately.
-
     Raises:
         ValueError: If the theme does not exist.
     """

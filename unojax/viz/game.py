@@ -33,7 +33,7 @@ def game_svg(
 
     Args:
         game: Trajectory of `unojax.games.record.play_game`, or a sequence of states or of one player's observations.
-        actions: int[T] of T + 1 positions, checked against them; None: taken from the positions.
+        actions: Actions between T + 1 positions, int[T], which are checked; None: read from the positions.
         seconds: Duration of each position.
         view, theme, width, path: As for `position_svg`.
 
@@ -74,7 +74,7 @@ def _caption(index: int, moment: Moment, y: float, theme: Theme) -> str:
 
 
 def _shown_between(start: float, end: float, duration: str) -> str:
-    """Show the element around this animation from `start` to `end` of each cycle, 0 to 1, and hide it otherwise."""
+    """Show the parent element from `start` to `end` of each cycle, 0 to 1."""
     stages = [("hidden", 0.0)] * (start > 0) + [("visible", start)] + [("hidden", end)] * (end < 1)
     return element(
         "animate",

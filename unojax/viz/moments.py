@@ -1,4 +1,4 @@
-"""Whole games for pictures and pages: a scene for each position, and the move that led there in words."""
+"""Whole games for pictures and pages: a scene for each position, and the previous move in words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Moment:
     Attributes:
         scene: The position.
         words: The move in words.
-        drawn: Types of the cards that player 0 and player 1 drew in it, if visible.
+        drawn: Types of the visible cards that player 0 and player 1 drew in it.
     """
 
     scene: Scene
@@ -36,11 +36,10 @@ class Moment:
 
 
 def read_game(game: Record, actions: ArrayLike | None, view: Viewer | None) -> list[Moment]:
-    """Read a game: a trajectory, or the positions in order.
+    """Return the moments of a game.
 
     Args:
-        game: At least one position.
-        actions: int[T] of T + 1 positions, checked against them; None: taken from the positions.
+        game, actions: As for `game_svg`.
         view: As for `read_scene`.
 
     Raises:

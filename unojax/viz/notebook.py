@@ -1,4 +1,4 @@
-"""Pictures of states and observations in a notebook. No function raises: if a position can't be drawn, its `repr` is shown."""
+"""Pictures of states and observations in a notebook, or their `repr` if that fails."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def repr_html(position: State | Observation) -> str | None:
 
 
 def _batch_shape(position: State | Observation) -> tuple[int, ...] | None:
-    """Return the leading axes of a batch of positions; None unless it holds concrete arrays of one batch."""
+    """Return the leading axes of a concrete batch of positions, else None."""
     single = {"hands": (2, cards.NUM_CARDS), "rewards": (2,)} | dict.fromkeys(("hand", "pile", "deck"), (cards.NUM_CARDS,))
     shapes = set()
     for name, leaf in vars(position).items():

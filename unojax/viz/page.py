@@ -40,18 +40,17 @@ def game_html(
     theme: ThemeName = "light",
     path: str | os.PathLike[str] | None = None,
 ) -> Page:
-    """Return a game as a page: a picture of each position, the moves in words, and curves and beliefs along the game.
+    """Return a game as a page: a picture of each position, the moves in words, and curves and beliefs.
 
     Arrow keys, Home and End, the slider, a move in the list or a click on the curves select the position; the space bar plays.
     `#12` at the end of the address opens step 12.
 
     Args:
-        game: Trajectory of `unojax.games.record.play_game`, or a sequence of states or of one player's observations.
-        actions: int[T] of T + 1 positions, checked against them; None: taken from the positions.
-        win_probability, entropy: As for `game_plot_svg`, one value for each of the T + 1 positions.
-        beliefs: One belief for each position, as `belief_svg` accepts it, shown under the picture.
-        truths: bool[T + 1, 108], true hands for the beliefs; None: not shown.
-        types: P(type) of the opponent by name, for each position, shown under the belief as in `belief_svg`. None: no text.
+        game, actions: As for `game_svg`, with T + 1 positions.
+        win_probability, entropy: As for `game_plot_svg`, with a value for each position.
+        beliefs: A belief for each position, as for `belief_svg`.
+        truths: True hands for the beliefs, bool[T + 1, 108].
+        types: P(type) of the opponent by name for each position, as for `belief_svg`.
         notes: Text after the words of each move, one for each position; may be empty.
         title: Text above the game.
         view, theme, path: As for `position_svg`.

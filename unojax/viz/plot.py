@@ -1,4 +1,4 @@
-"""Curves along a game: one panel for probabilities, one for entropies, over the same steps."""
+"""Curves along a game: one panel for probabilities, one for entropies."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def game_plot_svg(
 
     Args:
         win_probability: Values in [0, 1].
-        entropy: Entropies of a belief, at least 0, in nats, as from `unojax.belief.summary.entropy`.
+        entropy: Entropies of a belief in nats, see `unojax.belief.summary.entropy`.
         theme, width, path: As for `position_svg`.
 
     Raises:
@@ -57,7 +57,7 @@ def game_plot_svg(
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves of the same kind. `top`: the upper end of the axis; `lines`: values with a grid line."""
+    """Curves of the same kind. `top`: upper end of the axis. `lines`: values with a grid line."""
 
     title: str
     series: dict[str, np.ndarray]

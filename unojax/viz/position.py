@@ -1,4 +1,4 @@
-"""Pictures of one position: both hands, deck and pile, the active colour, the player to move, the last move."""
+"""Pictures of one position: hands, deck and pile, active colour, player to move, last move."""
 
 from __future__ import annotations
 
@@ -46,16 +46,15 @@ def position_svg(
 ) -> Picture:
     """Draw a position as SVG.
 
-    Each card is a group with its name in card notation (`data-card="R5"`), in a group for its place
-    (`data-place`: `hand-0`, `hand-1`, `pile`, `deck`).
+    Each card is a group with its notation (`data-card="R5"`), in a group for its place (`data-place`: `hand-0`, `hand-1`, `pile`,
+    `deck`).
 
     Args:
         position: A single state or observation. An observation's player is at the bottom; the other hand is hidden.
         view: For a state: 0 or 1 shows that player's knowledge, with this player at the bottom; "public" hides both hands;
             None shows both.
         theme: "light" or "dark".
-        legal: bool[61] ([62] with challenges), as from `unojax.legal_mask`. These cards are lifted out of the hand of the player
-            to move, if it is visible and the game is not over.
+        legal: Mask of `unojax.legal_mask`. Legal cards are lifted out of the hand of the player to move, if it is visible.
         width: Width in pixels.
         path: File to write as well.
 
@@ -76,7 +75,7 @@ def position_svg(
 
 @dataclass(frozen=True)
 class Layout:
-    """Rows of cards, `far` and `near`, for the hands of all positions of a game, so that the layout stays fixed."""
+    """Rows of cards, `far` and `near`, for the hands of all positions of a game."""
 
     far: int
     near: int
@@ -101,7 +100,7 @@ class Layout:
 
 
 def draw_scene(scene: Scene, layout: Layout, theme: Theme, *, lifted: Lifted = (frozenset(), frozenset())) -> str:
-    """Draw a position without the panel under it and the definitions of its cards."""
+    """Draw a position without its panel and the definitions of its cards."""
     near, far = scene.near, 1 - scene.near
     near_top = layout.middle + _MIDDLE
     parts = [

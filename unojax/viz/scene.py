@@ -1,6 +1,6 @@
 """Positions for pictures and words, read on the host from states or observations.
 
-All drawings and texts derive from a `Scene`. It stores a hidden hand as a number, so pictures can't reveal its cards.
+A `Scene` stores a hidden hand as a number, so pictures can't reveal its cards.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ class Scene:
         hands: Hands of player 0 and player 1.
         near: Player at the bottom.
         deck, pile: Numbers of cards.
-        top_type: Card type of the top card.
+        top_type: Type of the top card.
         color: Active colour 0..3.
         player: Player to move; at the end, the last player to move.
-        penalty: Cards that this player draws for a +2 or Wild+4: 0, 2 or 4; more after stacking or a failed challenge.
+        penalty: Cards that this player draws for a +2 or Wild+4.
         last_action: Last legal action; -1 at the start.
         result: Result of the game, in words; None before the end.
         winner: 0, 1 or -1.
-        lays_drawn: True if the rules lay a playable drawn card on the pile at once.
-        is_cut_off: True if the game ended at the rules' step limit.
         steps: Number of steps so far; None if unknown.
-        has_drawn: True if the player has drawn a card in this unfinished turn.
-        may_draw: True if the rules allow a draw despite a playable card.
-        may_answer: True if there is a penalty that a card or a challenge may answer.
+        has_drawn: The player has drawn a card in this unfinished turn.
+        may_draw: The rules allow a draw despite a playable card.
+        may_answer: A card or a challenge may answer the penalty.
+        lays_drawn: The rules play a playable drawn card at once.
+        is_cut_off: The game ended at the rules' step limit.
     """
 
     hands: tuple[Hand, Hand]
@@ -74,7 +74,7 @@ class Scene:
 
 
 def read_scene(position: State | Observation, view: Viewer | None = None) -> Scene:
-    """Read one state, from the perspective of `view`, or one observation.
+    """Return one state, from the perspective of `view`, or one observation as a scene.
 
     Raises:
         ValueError: If it is neither, is a batch, or has a field out of range.
@@ -143,7 +143,7 @@ def _public(position: State | Observation) -> dict[str, Any]:
 
 
 def _can_stack(position: State | Observation) -> bool:
-    """Return whether a card may be played on a penalty; never on a Wild+4 if the rules allow challenges."""
+    """Return whether a card may be played on the penalty."""
     rules = position.rules
     return rules.stacking and not (rules.wild_draw_four == "challenge" and position.top_rank == cards.WILD_DRAW_FOUR)
 

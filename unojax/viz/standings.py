@@ -21,12 +21,7 @@ _INK, _MUTED, _EMPTY = "#1f2430", "#6b7280", "#eef0f3"
 
 
 def standings_picture(standings: Standings, kind: str) -> bytes:
-    """Return the picture as file content.
-
-    Args:
-        standings: Standings with some games.
-        kind: `svg` or `png`.
-    """
+    """Return the picture as the content of a file of a kind, `svg` or `png`."""
     import matplotlib as mpl
 
     content = io.BytesIO()

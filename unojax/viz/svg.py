@@ -18,7 +18,7 @@ NAMESPACE: Final = "http://www.w3.org/2000/svg"
 
 
 class Picture(str):
-    """Text of an SVG picture, which a notebook displays as the last value of a cell."""
+    """Text of an SVG picture, displayed in notebooks."""
 
     __slots__ = ()
 
@@ -27,7 +27,7 @@ class Picture(str):
 
 
 class Page(str):
-    """Text of an HTML page, which a notebook displays in a frame as the last value of a cell."""
+    """Text of an HTML page, displayed in a frame in notebooks."""
 
     __slots__ = ()
 
@@ -53,7 +53,7 @@ def check_positive(value: float, what: str) -> None:
 
 
 def escape(content: str) -> str:
-    """Escape text for XML or HTML. Characters that neither allows (controls) become the replacement character."""
+    """Escape text for XML or HTML; control characters become the replacement character."""
     return html.escape(_NOT_IN_XML.sub("\ufffd", content))
 
 
@@ -62,9 +62,9 @@ _NOT_IN_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U00
 
 
 def element(name: str, *children: str, **attributes: Any) -> str:
-    """Return `<name key="value">children</name>`. Children are SVG; attributes are escaped, and omitted if None.
+    """Return `<name key="value">children</name>`, without attributes that are None.
 
-    An underscore in a key becomes a hyphen, one at its end is dropped (`class_`).
+    Children are SVG. An underscore in a key becomes a hyphen, one at its end is dropped (`class_`).
     """
     parts = [name]
     for key, value in attributes.items():
@@ -75,7 +75,7 @@ def element(name: str, *children: str, **attributes: Any) -> str:
 
 
 def _format(value: Any) -> str:
-    """Return a number with at most two decimals: a hundredth of a pixel is invisible."""
+    """Return a number with at most two decimals."""
     if not isinstance(value, float):
         return str(value)
     # Adding 0.0 turns -0.0 into 0.0.
@@ -137,9 +137,9 @@ def document(*children: str, width: float, height: float, title: str, theme: The
 
 
 def mark(color: int, x: float, y: float, radius: float, fill: str, *, letter: str | None = None, **more: Any) -> str:
-    """Draw the mark that identifies a colour by shape: circle, triangle, square, diamond for R, Y, B, G.
+    """Draw the mark of a colour: circle, triangle, square, diamond for R, Y, B, G.
 
-    The four have about the same area. `letter`: paint of the colour's letter inside; None: no letter.
+    `letter`: paint of the colour's letter inside; None: no letter.
     """
     r = radius
     if color == cards.RED:
@@ -170,5 +170,5 @@ def sector(rx: float, ry: float, quarter: int, fill: str) -> str:
 
 
 def text_width(content: str, size: float, *, bold: bool = False) -> float:
-    """Return a generous estimate of the width of a line of text, without measuring a font."""
+    """Return a generous estimate of the width of a line of text."""
     return math.ceil(len(content) * size * (0.6 if bold else 0.56))

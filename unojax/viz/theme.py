@@ -47,7 +47,7 @@ class Theme:
         panel: Ground of the picture.
         field: Ground of parts on the panel.
         line: Faint lines and borders.
-        text, dim: Main and secondary text. Contrast to panel and field is at least 7:1 and 4.5:1.
+        text, dim: Main and secondary text, with contrasts of at least 7:1 and 4.5:1.
         accent, on_accent: Marker of the player to move, and text on it.
         alarm, on_alarm: Penalty, and text on it.
         truth: Outline of the true cards in a belief.
@@ -111,5 +111,5 @@ def get_theme(name: ThemeName) -> Theme:
 
 
 def css_variables(theme: Theme, names: Iterable[str]) -> str:
-    """Return the font and these paints of a theme as CSS custom properties: `--on-accent:#ffffff`."""
+    """Return the font and paints of a theme as CSS custom properties: `--on-accent:#ffffff`."""
     return ";".join([f"--font:{FONT}", *(f"--{name.replace('_', '-')}:{getattr(theme, name)}" for name in names)])

@@ -1,4 +1,4 @@
-"""Cards, positions and moves in words. A `Scene` holds only what its viewer may know, so texts reveal no more."""
+"""Cards, positions and moves in words. `names` are those of player 0 and player 1; `YOU` is addressed as *you*."""
 
 from __future__ import annotations
 
@@ -62,41 +62,38 @@ def action_words(action: int) -> str:
 
 
 def top_words(scene: Scene, *, notation: bool = False) -> str:
-    """Return the top card, a wild one with the active colour: `red 5`, `Wild (green)`. `notation`: `R5`, `W (green)`."""
+    """Return the top card: `red 5`, `Wild (green)`. `notation`: `R5`, `W (green)`."""
     color = f" ({cards.COLOR_NAMES[scene.color]})" if scene.top_type >= cards.WILD_TYPE else ""
     return _name(scene.top_type, notation=notation) + color
 
 
 def start_words(scene: Scene, names: tuple[str, str] = PLAYERS) -> str:
-    """Describe the first position of a record. `names` as for `move_phrase`."""
+    """Describe the first position of a record."""
     return f"{capitalized(card_words(scene.top_type))} is on top. {capitalized(turn_words(scene, names))}."
 
 
 def turn_words(scene: Scene, names: tuple[str, str] = PLAYERS) -> str:
-    """Return the player to move, or the result of the game, in words. `names` as for `move_phrase`."""
+    """Return the player to move, or the result of the game, in words."""
     if scene.result is not None:
         return result_words(scene, names)
     return f"{names[scene.player]} {'to move, ' if scene.may_answer else ''}{due_words(scene)}"
 
 
 def due_words(scene: Scene) -> str:
-    """Return the task of the player to move: `to move`, `must draw 2`; `2 to draw` if the rules allow another choice."""
+    """Return the task of the player to move: `to move`, `must draw 2`, or with another choice `2 to draw`."""
     if not scene.penalty:
         return "to move"
     return f"{scene.penalty} to draw" if scene.may_answer else f"must draw {scene.penalty}"
 
 
 def why_not(view: Observation, playable: Collection[int], card_type: int, *, notation: bool = False) -> str:
-    """Explain to the player to move why a card can't be played now.
+    """Explain to the player to move why a card can't be played now, without a full stop.
 
     Args:
         view: Observation of that player.
         playable: Card types that can be played.
         card_type: Type of the card, not among those.
         notation: Names cards as `R5` instead of `red 5`.
-
-    Returns:
-        Sentence without its full stop.
     """
     scene, rules, name = read_scene(view), view.rules, _name(card_type, notation=notation)
     if card_type not in (scene.hands[scene.near].types or ()):
@@ -123,11 +120,7 @@ def why_not(view: Observation, playable: Collection[int], card_type: int, *, not
 
 
 def result_words(scene: Scene, names: tuple[str, str] = PLAYERS) -> str:
-    """Return the result of the game in words. `names` as for `move_phrase`.
-
-    Raises:
-        ValueError: If the game is not over.
-    """
+    """Return the result of the game in words. Raises ValueError if it is not over."""
     if scene.result is None:
         raise ValueError("the game goes on")
     if scene.winner == NO_WINNER:
@@ -136,15 +129,7 @@ def result_words(scene: Scene, names: tuple[str, str] = PLAYERS) -> str:
 
 
 def move_phrase(before: Scene, after: Scene, names: tuple[str, str] = PLAYERS) -> Phrase:
-    """Describe the move between two positions and its effects. Visible drawn cards are named.
-
-    Args:
-        before, after: Positions, seen by the same viewer.
-        names: Names of player 0 and player 1; `YOU` is addressed as *you*.
-
-    Returns:
-        Sentence without its full stop.
-    """
+    """Describe the move between two positions, seen by the same viewer, without a full stop."""
     mover = before.player
     who, hand = names[mover], after.hands[mover]
     phrase: Phrase = [f"{capitalized(who) if _is_plural(who) else who} "]
@@ -200,10 +185,9 @@ _LEAST_SHARE: Final = 0.1
 
 
 def plays_like(types: Mapping[str, float], *, is_prior: bool = False) -> str:
-    """Return the opponent's likeliest types with their probabilities: `plays like linear 0.83, uniform 0.12`.
+    """Return the opponent's likeliest types: `plays like linear 0.83, uniform 0.12`; empty without types.
 
-    The likeliest type, and at most two more above the threshold. Empty without types. `is_prior` says that the opponent has not
-    acted yet, so that the types are an assumption.
+    These are the likeliest one and at most two more above the threshold. `is_prior`: they are only assumed.
     """
     first, *others = sorted(types, key=lambda name: -types[name])[:3] or [""]
     named = [first, *(name for name in others if types[name] >= _LEAST_SHARE)]
