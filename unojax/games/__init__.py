@@ -1,3 +1,3 @@
-"""Whole games: simulated and recorded (`record`), replayed (`replay`), seen by one player (`seen`), saved (`gamefile`),
-played by a person (`session`) with advice (`advisor`).
+"""Whole games on the host: simulated and recorded (`record`), replayed (`replay`), seen by one player (`seen`), saved
+(`gamefile`), played by a person (`session`) with advice (`advisor`). Observations and states are NumPy.
 """

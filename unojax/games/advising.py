@@ -1,4 +1,4 @@
-"""Advice for a position that a person describes: `advise`. Host only."""
+"""Advice for a position that a person describes: `advise`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Advised:
 
     Attributes:
         game: The game up to the position, as the player saw it.
-        belief: Summary of the belief over the other hand, NumPy.
+        belief: Summary of the belief over the other hand.
         pooled: Estimates of the plays, the best first. None if the player can only draw, or the opponent is to move.
         agent: The search.
         types: P(type) of the opponent by name, the likeliest first, under a type mixture.
@@ -62,7 +62,7 @@ class Advised:
         return {format_action(p.action): (p.win, p.win_error) for p in (() if self.pooled is None else self.pooled.plays)}
 
     def report(self, *, seed: int, agent: str) -> AdviceReport:
-        """Return the advice as numbers and text, with the seed and the spec of the search that were asked for."""
+        """Return the advice as numbers and text, with the requested seed and spec."""
         pooled, seen = self.pooled, self.game.end
         plays = [] if pooled is None else [AdvisedPlay(format_action(p.action), *p[1:]) for p in pooled.plays]
         figures = BeliefFigures.of(self.belief, seen.rules)
@@ -141,7 +141,7 @@ class AdviceReport:
         seed: Random seed of the belief and of the search.
         player: Advised player, 0 or 1. The *opponent* below is the other player.
         agent: Spec of the search.
-        start: First observation of the player, as `unojax.format_observation` writes it.
+        start: First observation of the player, in the notation of `unojax.format_observation`.
         history: Actions since then, separated by blanks.
         observation: Current observation of the player.
         belief: Figures of the belief.
@@ -149,7 +149,7 @@ class AdviceReport:
         recommended: Recommended action; None if the other player is to move.
         policy_play: Play of the search's rollout policy; None if the player can only draw, which needs no search.
         plays: Legal plays, the best first; empty if the player can only draw, or the other player is to move.
-        replicates: Number of searches with fresh samples that were pooled.
+        replicates: Number of pooled searches.
         seconds: Search time after compilation, s.
     """
 
@@ -185,20 +185,19 @@ def advise(
     seed: int = 0,
     rules: Rules | str = Rules(),
 ) -> Advised:
-    """Advise the player to move: the play and each play's win probability, from that player's observations.
+    """Return the advised play and each play's win probability, from the player's observations.
 
         unojax.advise(hand="R1 RS W", top="R0", opponent=7)
 
     Args:
         position: One player's view, as in `unojax.parse_observation`, or a whole position, of which one view is used.
         hand, top, opponent, pile, penalty, opponent_begins: Alternative to `position`, see `unojax.text.make_observation`.
-        history: Later events, separated by blanks: `R5 W:B draw(R5,W) draw`. The player's draws name the cards. See
-            `unojax.games.events`.
+        history: Later events in the notation of `unojax.games.events`: `R5 W:B draw(R5,W) draw`.
         player: Player whose view of a whole position is used. None: the player to move at the end.
         agent: Spec of a search, `mc` or `tree`.
         replicates: Number of independent searches to pool. None: 32, or as many as fit in `seconds`.
         seconds: Search time without compiling, instead of `replicates`.
-        seed: Random seed. The same seed gives the same advice on the same device.
+        seed: Random seed; it gives the same advice on the same device.
         rules: Rules of the game, or the name of a preset.
 
     Raises:
@@ -239,7 +238,7 @@ def read_game(
 
 
 def read_search(spec: str, rules: Rules) -> SearchAgent:
-    """Return a search. Raises ValueError if the agent does not estimate win probabilities from a player's view."""
+    """Return a search. Raises ValueError if the agent can't estimate win probabilities from a view."""
     agent = parse_agent(spec, rules=rules)
     if not isinstance(agent, SearchAgent):
         raise ValueError(f"agent {spec!r} has no estimates; choose a search, mc or tree")
@@ -255,9 +254,9 @@ def improve(
     seed: int = 0,
     on_status: Callable[[str], None] = lambda words: None,
 ) -> Iterator[Advised]:
-    """Yield improving advice for the end of a game, after each replicate once there are enough to pool.
+    """Yield improving advice for the end of a game, after each replicate.
 
-    Callers may stop at any time. Arguments and errors as in `advise`; `on_status` receives the current status.
+    Arguments and errors are those of `advise`; `on_status` receives the current status.
     """
     question.check_effort(replicates, seconds)
     if not (is_int(seed) and 0 <= seed < 2**32):

@@ -37,7 +37,7 @@ Views = Sequence[Observation]
 
 
 class Thought(NamedTuple):
-    """Estimates of a search for the `tried` choices (bool[60] or more), and the `advised` action (int32[]). NumPy."""
+    """Estimates of a search for the `tried` choices, bool[60] or more, and the `advised` action, int32[]."""
 
     estimate: Estimate
     tried: np.ndarray
@@ -45,10 +45,10 @@ class Thought(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """Belief about the opponent's hand, and the advised play. NumPy.
+    """Belief about the opponent's hand, and the advised play.
 
     Attributes:
-        belief: Summary of the belief about the opponent's hand.
+        belief: Summary of the belief.
         thought: Estimates of the plays; None without a choice.
         types: P(type) of the opponent by name, the likeliest first; empty under a single model.
     """
@@ -59,7 +59,7 @@ class Advice(NamedTuple):
 
 
 class WinEstimate(NamedTuple):
-    """Belief about the opponent's hand, and the player's win probability. NumPy.
+    """Belief about the opponent's hand, and the player's win probability.
 
     Attributes:
         belief, types: As in `Advice`.
@@ -73,7 +73,7 @@ class WinEstimate(NamedTuple):
 
 
 class UnexplainedError(ValueError):
-    """No hand of a belief explains a player's observations at a position, given by its index among the views."""
+    """No hand of a belief explains the observations at a position, given by its index."""
 
     def __init__(self, number: int, player: int, num_particles: int):
         super().__init__(
@@ -83,12 +83,7 @@ class UnexplainedError(ValueError):
 
 
 class Advisor:
-    """A search for one player, which computes on request only.
-
-    Beliefs and answers are cached by the observations, so repeated questions, also after steps back, cost nothing. Times
-    with 1024 particles, 500 rollouts and two CPU cores: advice after 42 actions takes 250 ms, again 0.3 ms. A win estimate
-    there takes 20 ms instead of 250, and advice 16 actions earlier 25 ms instead of 150.
-    """
+    """A search for one player, which computes on request and caches beliefs and answers by the observations."""
 
     def __init__(
         self,
@@ -100,11 +95,11 @@ class Advisor:
         steps_before: int = 0,
         starts: Sequence[CacheEntry] = (),
     ):
-        """Prepare advice for a game, by a search for the same rules.
+        """Prepare advice for a game.
 
         Args:
-            search: Search with results in wins.
-            key: Random key, consumed. The same key gives the same advice on the same device.
+            search: Search for the rules of the game, with results in wins.
+            key: Random key, consumed; it gives the same advice on the same device.
             num_beliefs: Number of independent beliefs, whose differences estimate the error.
             log_types: Log posterior over the opponent's types (`learned`) from an earlier game.
             steps_before: Steps of the game before the player's first view.
@@ -125,7 +120,7 @@ class Advisor:
         self._answers = Recent[Any, Any](_MAX_KEPT)
 
     def warm(self, start: Observation) -> None:
-        """Compile the programs for tracking and advice, given the player's first view. Changes nothing."""
+        """Compile the programs for tracking and advice, given the player's first view."""
         # Two equal views: nothing happened between them.
         belief = self._new_beliefs(0).belief([start, start])
         look(self.updater, self._key, belief, start)
@@ -134,7 +129,7 @@ class Advisor:
         self.compile_search(start)
 
     def compile_search(self, view: Observation) -> None:
-        """Compile the search at a position ahead of time. No effect for an updater of the host."""
+        """Compile the search at a position. No effect for an updater of the host."""
         if not self.updater.on_host:
             memory = Remembered(shapes_of(self.updater, self._key, view), jnp.int32(0))
             search_once.compile(self._key, memory, view, np.zeros(view.rules.num_choices, bool), agent=self.search)
@@ -160,15 +155,15 @@ class Advisor:
     def win_estimate(self, views: Views, *, num_games: int) -> WinEstimate:
         """Estimate the player's win probability in an unfinished game, at any player's turn.
 
-        Each belief gets `num_games` rollouts. The error is conditional on the belief; with several beliefs, it comes from
-        the differences between them.
+        Each belief gets `num_games` rollouts. With several beliefs the error comes from their differences; with one it is
+        conditional on the belief.
         """
         looked = self.look(views)
         win, error = self._answer(("win", num_games), views, partial(self._win, num_games))
         return WinEstimate(looked.belief, win, error, looked.types)
 
     def check_explained(self, views: Views) -> None:
-        """Check that each belief explains the last position. Raises UnexplainedError if one was restarted."""
+        """Raise UnexplainedError if a belief was restarted at the last position."""
         for cache in self._beliefs:
             info = cache.track(views).info
             if info is not None and info.depleted:
@@ -179,13 +174,13 @@ class Advisor:
         return self._beliefs[0].belief(views)
 
     def learned(self, views: Views) -> Array | None:
-        """Return the posterior over opponent types, the `log_types` of the next game's advisor; None without types."""
+        """Return the posterior over opponent types, `log_types` of the next advisor; None without types."""
         if not isinstance(self.updater.opponent, Family):
             return None
         return jax.device_get(self._beliefs[0].belief(views).log_type_probs)
 
     def given_hand(self, views: Views, hand: np.ndarray) -> tuple[CacheEntry, ...]:
-        """Return the beliefs at the last view, conditioned on the opponent's hand (bool[108]), which the player sees there."""
+        """Return the beliefs at the last view, given the opponent's hand, bool[108], shown there."""
         entries = zip(self._keys_at(_SHOWN, views), self._beliefs, strict=True)
         return tuple(CacheEntry(*given_hand(self.updater, key, cache.belief(views), views[-1], hand)) for key, cache in entries)
 
@@ -262,7 +257,7 @@ class Advisors:
         return self._advisors[settled], views
 
     def _begun_by(self, game: SeenGame) -> dict[str, Any]:
-        """Return what an advisor begins with after the last event, a count or a challenge at which the hand was shown.
+        """Return the arguments of an advisor that begins after the last event, a count or a shown hand.
 
         A count leaves only the posterior over the opponent's types. A hand conditions the belief.
         """

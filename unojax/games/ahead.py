@@ -1,4 +1,4 @@
-"""Compilation of a game's programs while the person thinks: `Ahead`. Host only."""
+"""Compilation of a game's programs while the person thinks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ Job = Literal["first advice", "moves", "advice"]
 
 
 class Ahead:
-    """Programs of a game, compiled in sequence by a background thread while the person thinks.
-
-    The first advice has priority, because it may be needed at once. The opponent's moves and later advice follow.
-    """
+    """Programs of a game, compiled by a background thread: first advice, then the opponent's moves, then later advice."""
 
     def __init__(self, session: Session, advisor: Advisor | None):
         self._pool = ThreadPoolExecutor(1, "compiling")

@@ -1,4 +1,4 @@
-"""A game of other people, tracked for one of its players: `Table`. Host only."""
+"""A game of other people, tracked for one of its players: `Table`."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _GAMES: Final = 1000
 
 
 class Table:
-    """A game of other people, tracked for one player: events one by one, the belief and advice after each.
+    """A game of other people, tracked for one player, the observer: events, belief and advice.
 
         table = unojax.Table("R1 R5 Y2 YS B7 G+2 W", "R0", rules="official")
         table.play("R5; draw")
         table.advise().plays
 
-    Results are computed on request and cached, also after steps back and in a game that `after` returned.
+    Results are computed on request and cached.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class Table:
         Args:
             hand: The observer's cards, `R1 RS W`.
             top: The top card, `R0`; a wild card with the active colour, `W:B`.
-            opponent_begins: Whether the other player moves first, after the effect of the start card.
+            opponent_begins: The other player moves first, after the effect of the start card.
             opponent: Number of cards in the other hand. None: the number dealt.
             pile, penalty: As in `unojax.text.make_observation`; after a deal both follow from the top card.
             rules: Rules of the game, or the name of a preset.
-            agent: Spec of the search, `mc` or `tree`, that supplies belief and advice.
+            agent: Spec of the search, `mc` or `tree`, for belief and advice.
             replicates: Number of independent searches that advice pools.
-            seed: Random seed. The same seed gives the same belief and advice on the same device.
+            seed: Random seed; it gives the same belief and advice on the same device.
 
         Raises:
             ValueError: If an argument can't be read, or the position is impossible under the rules.
@@ -128,7 +128,7 @@ class Table:
 
     @property
     def view(self) -> Observation:
-        """Return the observer's current view, as NumPy."""
+        """Return the observer's current view."""
         return self.game.end
 
     @property
@@ -147,10 +147,7 @@ class Table:
         return bool(self.view.is_my_turn) and not self.is_over
 
     def play(self, line: str) -> tuple[Event, ...]:
-        """Add all events of a line, in the notation of `unojax.games.events`, or none if it raises.
-
-        Returns:
-            The events that were added.
+        """Add all events of a line, in the notation of `unojax.games.events`, and return them.
 
         Raises:
             ImpossibleActionError: If an event can't be read or is impossible; the game is unchanged.
@@ -172,7 +169,7 @@ class Table:
         self.game = self.game.corrected(number, line)
 
     def after(self, line: str) -> Table:
-        """Return the table after further events, without changing this one. Raises as `play`."""
+        """Return the table after further events; this one is unchanged. Raises as `play`."""
         other = Table.__new__(Table)
         other._begin(self.game.play(line), self._agent, self._replicates, self.seed, self._advisors, self._advice)
         return other
@@ -182,7 +179,7 @@ class Table:
         return self.game.possible()
 
     def look(self) -> WinEstimate:
-        """Return the belief about the other hand and type, and the observer's win probability; any player may be to move."""
+        """Return the belief over the other hand and type, and the observer's win probability."""
         advisor, views = self._at_end
         if not self.is_over:
             return advisor.win_estimate(views, num_games=_GAMES)
@@ -190,7 +187,7 @@ class Table:
         return WinEstimate(looked.belief, np.float32(share_of_win(self.view)), np.float32(0), looked.types)
 
     def advise(self) -> Pooled | None:
-        """Estimate each play's win probability and advise a play; None if the observer has no choice."""
+        """Return each play's win probability and the advised play; None if the observer has no choice."""
         if not self.is_my_turn or not choices(self.view).any():
             return None
         if self.events not in self._advice:
@@ -207,7 +204,7 @@ class Table:
 
     @property
     def is_explained(self) -> bool:
-        """Return whether the belief explains the last event; if not, the belief restarted from the view alone."""
+        """Return whether the belief explains the last event; if not, it restarted from the view alone."""
         advisor, views = self._at_end
         try:
             advisor.check_explained(views)
@@ -222,7 +219,7 @@ class Table:
         return advisor.learned(views)
 
     def warm(self) -> None:
-        """Compile the programs that track the game. Changes nothing."""
+        """Compile the programs that track the game."""
         any(map(self.game.can_play, self.possible()))
         advisor, views = self._at_end
         advisor.warm(views[0])
@@ -244,7 +241,7 @@ class Table:
 
 
 def _dealt(hand: str, top: str, opponent_begins: bool, pile: str, penalty: int | str, rules: Rules) -> Observation:
-    """Return the observer's view after the deal and the effect of the start card. Raises ValueError as `Table`."""
+    """Return the observer's view after the deal and the effect of the start card. Raises as `Table`."""
     midst = "give opponent, the number of cards that they hold, to begin in the midst of a game"
     if pile.strip() or str(penalty).strip() not in ("", "0"):
         raise ValueError(f"pile and penalty belong to the midst of a game: {midst}")

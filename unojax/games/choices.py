@@ -1,4 +1,4 @@
-"""A player's options on the host: `legal_actions`, and the `choices` among them."""
+"""A player's options on the host."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from unojax.observation import Observation
 
 
 def legal_actions(view: Observation) -> np.ndarray:
-    """Return the observer's legal actions on the host: bool[61], see `Observation.legal_mask`."""
+    """Return the observer's legal actions, see `Observation.legal_mask`."""
     return np.asarray(_legal_mask(view))
 
 
 def choices(view: Observation) -> np.ndarray:
-    """Return the observer's legal actions except a forced draw, on the host: bool[60], or more (`Rules.num_choices`)."""
+    """Return the observer's legal actions except a forced draw, bool[`Rules.num_choices`]."""
     legal = legal_actions(view)
     plays = legal[: view.rules.num_choices]
     return plays if legal.sum() > 1 or not legal[cards.DRAW] else np.zeros_like(plays)

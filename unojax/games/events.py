@@ -1,4 +1,4 @@
-"""Events of a game as one of its players can report them: `Event`, as text and parsed from text. Host only.
+"""Events of a game as one of its players, the observer, can report them: `Event`, as text and parsed from text.
 
     R5  W:B            a card that the player to move plays, a wild one with the declared colour
     draw(G7)           cards that the observer draws, or a card that a draw put on the pile at once (`Rules.play_drawn` "auto")
@@ -11,7 +11,7 @@
     =6                 the observer lost track: the other player holds 6 cards now
 
 Reading ignores case and accepts short forms and words: `w b`, `wb`, `blue 5`, `d`, `d g7`, `p`, `c`, `c won`, `c r5 y2`, `they
-have 6 cards`. A hand that was shown decides the challenge, so its outcome may be left out.
+have 6 cards`. The outcome of a challenge may be omitted if the hand was shown.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ _VERDICTS: Final = {"WON": WON, "RIGHT": WON, "LOST": LOST, "WRONG": LOST}
 
 @dataclass(frozen=True)
 class Event:
-    """An event of a game as its observer can report it; `str` writes the module's notation.
+    """An event of a game; `str` returns the module's notation.
 
     Attributes:
         kind: Kind of event.
         detail: Play: the action, `W:B`. Draw: the named cards, `R5,W`, or `+` if the turn stays open. Challenge: `won` or
-            `lost`, and the hand that was shown, `won,R5,Y2`. Count: the number of cards. Else empty.
+            `lost`, and a shown hand, `won,R5,Y2`. Count: the number of cards. Else empty.
     """
 
     kind: Kind
@@ -80,19 +80,19 @@ class Event:
 
     @property
     def action(self) -> int:
-        """Return the action 0..61; -1 for a count, which is not an action."""
+        """Return the action 0..61; -1 for a count."""
         if self.kind == "play":
             return text.parse_action(self.detail)
         return {"draw": cards.DRAW, "pass": cards.DRAW, "challenge": cards.CHALLENGE, "count": -1}[self.kind]
 
     @property
     def shown(self) -> str:
-        """Return the hand that the other player showed at a challenge, `R5 Y2`; empty if it is not stated."""
+        """Return the hand shown at a challenge, `R5 Y2`; empty if not stated."""
         return self.detail.partition(",")[2].replace(",", " ") if self.kind == "challenge" else ""
 
     @property
     def without_hand(self) -> Event:
-        """Return the event without the hand that was shown."""
+        """Return the event without the shown hand."""
         return replace(self, detail=self.detail.partition(",")[0]) if self.shown else self
 
 
@@ -121,10 +121,10 @@ def split_words(line: str) -> deque[str]:
 
 
 def next_event(words: deque[str], view: Observation, names: tuple[str, str]) -> Event:
-    """Remove the words of the next event from a list of words (of `split_words`), at least one.
+    """Remove the words of the next event from a list of words, and return the event.
 
     Args:
-        words: Words, shortened by the event read.
+        words: One or more words from `split_words`.
         view: The observer's view before the event.
         names: Names of player 0 and player 1 in messages.
 
@@ -151,7 +151,7 @@ def next_event(words: deque[str], view: Observation, names: tuple[str, str]) -> 
 
 
 def event_between(before: Observation, after: Observation) -> Event:
-    """Return the event between two views of one player, on the host."""
+    """Return the event between two views of one player."""
     action, rules = int(_infer_action(before, after)), before.rules
     is_mine, goes_on = bool(before.is_my_turn), bool(after.has_drawn)
     if 0 <= action < cards.DRAW:
@@ -172,7 +172,7 @@ def event_between(before: Observation, after: Observation) -> Event:
 
 
 def _challenge(word: str, words: deque[str], view: Observation) -> Event:
-    """Read the outcome of a challenge and the hand that was shown, with or without parentheses.
+    """Read the outcome of a challenge and the shown hand, with or without parentheses.
 
     No card can be played right after a challenge, so all cards that follow belong to the hand.
     """
@@ -210,7 +210,7 @@ def _check_number(number: int, view: Observation, names: tuple[str, str]) -> Non
 
 
 def _their_draw(word: str, words: deque[str], view: Observation) -> Event:
-    """Return the visible part of the other player's draw: whether its turn stays open, or the card placed at once."""
+    """Return the detail of the other player's draw: an open turn, or the card placed at once."""
     detail = GOES_ON if word.endswith("+") else ""
     if words and words[0].startswith("("):
         named = words.popleft()[1:-1]

@@ -1,4 +1,4 @@
-"""Saved games, sufficient to replay and verify a game. Host only.
+"""Saved games, sufficient to replay and verify a game.
 
 The file is a JSON object with one line for each of its fields:
 
@@ -7,14 +7,11 @@ The file is a JSON object with one line for each of its fields:
     rules           the fields of `unojax.Rules`; a missing one has its default
     players         the players at seat 0 and at seat 1: "person", or the spec of an agent (`unojax.specs`)
     seed            of the game; null if there was none
-    start           the first position, as `unojax.format_position` writes it; for a game as one player saw it, the first view,
-                    as `unojax.text.format_view` writes it
-    actions         list of actions as `unojax.parse_action` reads them, draws with the cards drawn: "R5", "W:B", "draw(G3,W)";
-                    for a game as one player saw it, list of events, see `unojax.games.events`
+    start           the first position (`unojax.format_position`), or one player's first view (`unojax.text.format_view`)
+    actions         list of actions (`unojax.parse_action`), draws with the cards drawn, "R5", "W:B", "draw(G3,W)"; for one
+                    player's view, list of events (`unojax.games.events`)
     end             the last position
     result          "*" unfinished, "0" or "1" the winner, "=" drawn, "T" truncated by the rules' max_steps
-
-A file of a whole game shows both hands and is meant for review after the game.
 """
 
 from __future__ import annotations
@@ -44,7 +41,7 @@ _FIELDS: Final = ("format", "rules_version", "rules", "players", "seed", "start"
 
 @dataclass(frozen=True)
 class GameFile:
-    """The record of a game; see the module for its fields."""
+    """The record of a game; the module describes its fields."""
 
     players: tuple[str, str]
     seed: int | None
@@ -78,8 +75,7 @@ class GameFile:
         """Replay the game.
 
         Raises:
-            ValueError: If start or actions can't be read, an action is illegal, the game ends differently than recorded, or the
-                file holds one player's view.
+            ValueError: If the record can't be read or replayed, ends differently, or is one player's view.
         """
         if self.shows_one_hand:
             raise ValueError("the file holds a game as one player saw it, without the other hand")
@@ -91,10 +87,10 @@ class GameFile:
         return game
 
     def seen(self, player: int | None = None) -> SeenGame:
-        """Replay the game as player 0 or 1 saw it, by default the player whose view the file holds, or the person.
+        """Replay the game as `player` saw it. None: the player whose view the file holds, or the person.
 
         Raises:
-            ValueError: As in `replay`, or if the file holds the other player's view.
+            ValueError: If the record can't be read or replayed, or is the other player's view.
         """
         if not self.shows_one_hand:
             person = self.players.index(PERSON) if PERSON in self.players else 0
@@ -127,7 +123,7 @@ def write_game(path: str | os.PathLike[str], game: GameFile) -> None:
 
 
 def read_game(path: str | os.PathLike[str]) -> GameFile:
-    """Read a game that `write_game` wrote. `GameFile.replay` checks its actions.
+    """Return the game in a file. `GameFile.replay` checks its actions.
 
     Raises:
         ValueError: If the file can't be read, is not a saved game, or has rules of another unojax version.
@@ -168,7 +164,7 @@ def next_path(path: str) -> str:
 
 
 def parse_game(text: str) -> GameFile:
-    """Read the text of a saved game. Raises ValueError as `read_game`."""
+    """Return the game in the text of a file. Raises ValueError as `read_game`."""
     try:
         data = json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:

@@ -1,7 +1,7 @@
-"""The view after an event that one player saw: `view_after`.
+"""The view after an event that one player saw, from that player's own view: `view_after`.
 
-The only input is the player's own view. To apply an event, the code assumes some hidden hand that makes it possible; the
-player's next view does not depend on the choice of that hand. Host only.
+To apply an event, the code assumes some hidden hand that makes it possible; the next view does not depend on the choice of that
+hand.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _NOTHING: Final = np.zeros(cards.NUM_TYPES, int)
 
 
 class _Hidden(NamedTuple):
-    """A hypothesis about the hidden part of an event that makes the event possible.
+    """Hidden cards that make an event possible.
 
     Attributes:
-        hand: int[54]. Hand of the other player.
-        picks: int[54]. Cards drawn in the event.
+        hand: Hand of the other player, int[54].
+        picks: Cards drawn in the event, int[54].
         drawn: Type of the card that the other player has drawn in an open turn; -1 if none.
-        color: 0..3. Colour of a wild card that is placed by chance.
+        color: Colour 0..3 of a wild card that is placed by chance.
     """
 
     hand: np.ndarray
@@ -94,7 +94,7 @@ def _of_mine(seen: Observation, event: Event, me: str) -> _Hidden:
 
 
 def _named(event: Event) -> tuple[np.ndarray, int]:
-    """Return the cards of a draw, int[54], and the colour 0..3 of a wild card that was placed at once."""
+    """Return the cards of a draw, int[54], and the colour 0..3 of a wild card placed at once."""
     names, _, letter = event.detail.partition(":")
     return cards.count_types(text.parse_cards(names)).astype(int), cards.COLOR_LETTERS.index(letter) if letter else 0
 
@@ -136,7 +136,7 @@ def _shown_hand(seen: Observation, event: Event, me: str) -> np.ndarray:
 
 
 def _hand_besides(seen: Observation, named: np.ndarray) -> np.ndarray:
-    """Return a hidden hand that leaves these cards (int[54]) to draw."""
+    """Return a hidden hand that leaves these cards, int[54], to draw."""
     unseen = unseen_types(seen)
     in_pile = _under_top(seen) if seen.deck_count < max(int(seen.penalty), 1) else _NOTHING
     kept = np.clip(named - in_pile, 0, None)
@@ -284,7 +284,7 @@ def _unit(card_type: int) -> np.ndarray:
 
 
 def fitting_types(seen: Observation) -> np.ndarray:
-    """bool[54]: types that match the top card."""
+    """Return the types that match the top card, bool[54]."""
     return np.asarray(_playable_types(seen.color, seen.top_rank))
 
 
@@ -293,19 +293,19 @@ def _top(seen: Observation) -> str:
 
 
 def unseen_types(seen: Observation) -> np.ndarray:
-    """int[54]: `Observation.unseen` on the host."""
+    """Return `Observation.unseen` on the host, int[54]."""
     return np.asarray(seen.rules.deck, int) - cards.count_types(seen.hand) - cards.count_types(seen.pile)
 
 
 def _under_top(seen: Observation) -> np.ndarray:
-    """int[54]: cards of the pile that are reshuffled when the deck runs out."""
+    """Return the cards of the pile that an empty deck gets back, int[54]."""
     pile = cards.count_types(seen.pile).astype(int)
     pile[cards.card_type(int(seen.color), int(seen.top_rank))] -= not seen.rules.reshuffle_top
     return pile
 
 
 def _drawable(seen: Observation, hand: np.ndarray) -> np.ndarray:
-    """int[54]: cards that a draw picks from, if the other player holds `hand`."""
+    """Return the cards to draw from, int[54], if the other player holds `hand`."""
     deck = unseen_types(seen) - hand
     return deck + _under_top(seen) if deck.sum() < max(int(seen.penalty), 1) else deck
 
@@ -314,7 +314,7 @@ def _drawable(seen: Observation, hand: np.ndarray) -> np.ndarray:
 def _transition(
     before: Observation, drawn: Array, hand: Array, action: Array, left: Array, color: Array
 ) -> tuple[Array, Observation]:
-    """Apply an action with an assumed hidden hand and the deck `left` after it; return its legality and the next view."""
+    """Apply an action, given hidden hand and the deck `left` after it: legality and next view."""
     imagined = determinize_packed(replace(before, drawn=drawn), bits.pack(hand))
     packed = game.begin_packed(imagined, before.rules, last_action=before.last_action)
     after = game.step_packed_with(packed, action, game.GivenCards(bits.pack(left), color))

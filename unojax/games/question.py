@@ -1,7 +1,4 @@
-"""Checks of a request for advice, without JAX, so that commands respond at once.
-
-`prefix` precedes names in messages.
-"""
+"""Checks of a request for advice, without JAX. `prefix` precedes names in messages."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ _WORDS: Final = ("hand", "top", "opponent")
 
 
 def check_words(position: str | None, words: Mapping[str, Any], prefix: str = "") -> None:
-    """Check that a position, or hand, top and opponent are complete and consistent. Raises ValueError otherwise."""
+    """Raise ValueError unless there is either a position, or a hand with top and opponent."""
     called = [prefix + name for name in _WORDS]
     whole, given = "POSITION" if prefix else "a position", [name for name in _WORDS if words[name] not in (None, "")]
     if position is not None:
@@ -32,7 +29,7 @@ def check_words(position: str | None, words: Mapping[str, Any], prefix: str = ""
 
 
 def check_effort(replicates: int | None, seconds: float | None, prefix: str = "") -> None:
-    """Check the limits of a search. Raises ValueError if both are given, or one is out of range."""
+    """Raise ValueError if both limits of a search are given, or one is out of range."""
     if replicates is not None and seconds is not None:
         raise ValueError(f"give {prefix}replicates or {prefix}seconds, not both")
     if replicates is not None:

@@ -1,4 +1,4 @@
-"""Whole games with every intermediate position, for analysis: `play_game`."""
+"""Whole games with every intermediate position, on the device: `play_game`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from unojax.rules import Rules
 class Trajectory(NamedTuple):
     """One game of at most T steps.
 
-    `states` has a leading axis T + 1: the start and the position after each step, the last one repeated after the end.
-    `actions` is int32[T], with -1 after the end.
+    Attributes:
+        states: `State` [T + 1]: the start and the position after each step, the last one repeated after the end.
+        actions: int32[T], -1 after the end.
     """
 
     states: State
@@ -38,9 +39,9 @@ def play_game(
 
     Args:
         key: Random key, consumed.
-        policies: Player p follows `policies[p]`, a name or a policy, called through the protocol.
+        policies: Names or policies of player 0 and player 1.
         num_steps: T, static. The game may be unfinished after T steps.
-        rules: Static.
+        rules: Rules of the game, static.
 
     Raises:
         ValueError: If `key` is a batch, `policies` are not two policies, or `num_steps` is invalid.

@@ -1,4 +1,4 @@
-"""Games with every intermediate position, played by policies or read from a notation. Host only.
+"""Games with every intermediate position, played by policies or read from a notation.
 
 A list of actions is in the notation of `unojax.text.parse_action`, separated by blanks: `R5 W:B draw`. Drawn cards can be
 named, `draw(R5,W)`; `draw` alone leaves them to chance.
@@ -37,7 +37,7 @@ DRAW: Final = re.compile(r"draw\s*\(([^()]*)\)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Step:
-    """An action 0..61 and the positions before and after it, as NumPy."""
+    """An action 0..61 and the positions before and after it."""
 
     action: int
     before: State
@@ -81,7 +81,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Replay:
-    """A game so far, from its first position, as NumPy."""
+    """A game so far, from its first position."""
 
     start: State
     steps: tuple[Step, ...]
@@ -96,7 +96,7 @@ class Replay:
         return [self.start, *(step.after for step in self.steps)]
 
     def observations(self, player: int) -> list[Observation]:
-        """Observe each of `states` as a player, as NumPy. Raises ValueError if `player` is not 0 or 1."""
+        """Return a player's observation of each of `states`. Raises ValueError if `player` is not 0 or 1."""
         if not (is_int(player) and player in (0, 1)):
             raise ValueError(f"player must be 0 or 1, got {player!r}")
         # Padded to a power of two, so that games of any length need few programs.
@@ -108,9 +108,7 @@ class Replay:
 
 
 def play(key: Array, policies: tuple[Policy, Policy], *, rules: Rules, max_steps: int | None = None) -> Replay:
-    """Play a game of two policies: `play_game(key, policies, num_steps=1000, rules=rules)`, or its first `max_steps`.
-
-    `max_steps` above 1000 also replaces `num_steps`. `key` is consumed.
+    """Play a game of two policies by `play_game`, for 1000 steps or `max_steps`. Consumes `key`.
 
     Raises:
         ValueError: If a policy chose an illegal action.
@@ -132,8 +130,10 @@ def replay(start: State, actions: str, key: Array, *, max_steps: int | None = No
     """Play a list of actions in the module's notation.
 
     Args:
+        start: First position.
+        actions: The list.
         key: Random key for draws without named cards, consumed.
-        max_steps: Maximum number of steps. Later actions in the list are ignored.
+        max_steps: Number of steps after which the rest of the list is ignored.
 
     Raises:
         ValueError: If an action can't be read or is illegal, or the named cards can't have been drawn.
@@ -171,7 +171,7 @@ def play_token(state: State, token: str, key: Array) -> Step:
 
 
 def play_action(state: State, action: int, key: Array) -> Step:
-    """Play an action. `key` draws cards and is consumed. Raises ValueError if the action is illegal."""
+    """Play an action. Consumes `key`. Raises ValueError if the action is illegal."""
     _check_legal(state, action, text.format_action(action))
     return Step(action, state, jax.device_get(_step(state, np.int32(action), key)))
 
@@ -186,7 +186,7 @@ def _check_legal(state: State, action: int, name: str) -> None:
 
 
 def _deck_after(state: State, names: str) -> np.ndarray:
-    """int[54]: the deck after these cards are drawn."""
+    """Return the deck after these cards are drawn, int[54]."""
     given = cards.count_types(text.parse_cards(names))
     due = max(int(state.penalty), 1)
     if given.sum() != due:

@@ -1,4 +1,4 @@
-"""Games as one player saw them: one action (`Seen`), and the whole game, event by event (`SeenGame`). Host only."""
+"""Games as one player, the observer, saw them: one action (`Seen`), and the whole game (`SeenGame`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NUM_FIELDS: Final = 7
 
 @dataclass(frozen=True)
 class Seen:
-    """An action 0..61 as one player saw it, and the player's observations before and after it, as NumPy."""
+    """An action 0..61, and the observer's views before and after it."""
 
     before: Observation
     action: int
@@ -50,7 +50,7 @@ class SeenGame:
     """A game so far as one player saw it.
 
     Attributes:
-        observations: Views at the start and after each event, as NumPy.
+        observations: Views at the start and after each event.
         events: Events so far.
         steps_before: Steps of the game before the start, if known.
         shows_one_hand: False if read from a whole position.
@@ -108,12 +108,12 @@ class SeenGame:
 
     @cached_property
     def num_forgotten(self) -> int:
-        """Return the number of events before the last count, whose information about the other hand is void."""
+        """Return the number of events before the last count, which voids their information."""
         return max((number for number, event in enumerate(self.events, 1) if event.kind == "count"), default=0)
 
     @cached_property
     def num_settled(self) -> int:
-        """Return the number of events up to the last shown hand or count, with which a belief begins again."""
+        """Return the number of events up to the last shown hand or count, which restarts the belief."""
         return max(self.num_forgotten, *self.hands, 0)
 
     @property
@@ -123,7 +123,7 @@ class SeenGame:
 
     @property
     def tracked(self) -> tuple[Observation, ...]:
-        """Return the views that a belief uses: those since the last count."""
+        """Return the views since the last count."""
         return self.observations[self.num_forgotten :]
 
     def since_count(self) -> SeenGame:
@@ -133,7 +133,7 @@ class SeenGame:
         return replace(self, observations=self.tracked, events=self.events[len(earlier) :], steps_before=steps_before)
 
     def play(self, line: str) -> SeenGame:
-        """Return the game with further events, separated by blanks, commas or semicolons; notation of `unojax.games.events`.
+        """Return the game with further events, in the notation of `unojax.games.events`.
 
         Raises:
             ImpossibleActionError: If an event can't be read, or no hidden hand makes it possible.
@@ -181,7 +181,7 @@ class SeenGame:
         return replace(self, observations=self.observations[: left + 1], events=self.events[:left])
 
     def corrected(self, number: int, line: str) -> SeenGame:
-        """Return the game with event `number`, from 1, replaced by those of a line, and all later ones replayed.
+        """Return the game with event `number`, from 1, replaced by those of a line, and later ones replayed.
 
         Raises:
             ValueError: If there is no such event.
@@ -211,7 +211,7 @@ def read_seen(position: str, actions: str, player: int | None, rules: Rules) -> 
 
     Args:
         position: One player's view, as in `text.parse_observation`, or a whole position, of which one view is used.
-        actions: Later events (`unojax.games.events`). The player's own draws name the cards; the other player's do not.
+        actions: Later events, in the notation of `unojax.games.events`.
         player: Player whose view of a whole position is used. None: the player to move at the end, unless the other player's
             draws name cards.
         rules: Rules of the game.
@@ -243,5 +243,5 @@ def read_seen(position: str, actions: str, player: int | None, rules: Rules) -> 
 
 
 def play_seen(start: Observation, actions: str, *, steps_before: int = 0) -> SeenGame:
-    """Play events from a player's first view, unbatched. Raises ImpossibleActionError as in `SeenGame.play`."""
+    """Return the game from a player's first view and events. Raises as `SeenGame.play`."""
     return SeenGame((jax.device_get(start),), steps_before=steps_before).play(actions)

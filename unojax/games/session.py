@@ -1,7 +1,7 @@
-"""A game in progress between a person and an agent, with the agent's memory. Host only.
+"""A game in progress between a person and an agent, with the agent's memory.
 
-The person may see `Session.view` and `Session.seen`. The whole state stays inside, with two exceptions: the record
-(`steps`, `replay`), and an agent that plays with open cards, to which `unojax.agents.reveal` shows the person's hand.
+The person may see `Session.view` and `Session.seen`. Only the record (`steps`, `replay`) shows all cards. An agent sees the
+person's hand only through `unojax.agents.reveal`.
 """
 
 from __future__ import annotations
@@ -43,19 +43,18 @@ class Session:
     Attributes:
         seat: The person's seat, 0 or 1.
         rules: Rules of the game.
-        start: First position, as NumPy.
-        steps: Actions so far, with all cards, for the record.
+        start: First position.
+        steps: Actions so far, with all cards.
         seen: The same actions as the person saw them.
-        has_given_up: Whether the agent resigned. The person then wins, and the record ends there.
+        has_given_up: The agent resigned: the person wins, and the record ends there.
     """
 
     def __init__(
         self, agent: Agent, *, seat: int, seed: int, rules: Rules, start: State | None = None, last: Memory | None = None
     ):
-        """Deal, or begin at `start`. The same seed gives the same deal, and with the same actions the same game.
+        """Deal, or begin at `start`. Equal seeds and actions give equal games.
 
-        `last`: The agent's `memory` at the end of the last game with the person, of which it may keep a part (see
-        `unojax.agents.next_game`).
+        `last` is the agent's `memory` at the end of the last game with the person, see `unojax.agents.next_game`.
         """
         key = jax.random.key(seed, impl="threefry2x32")
         self.seat, self.rules = seat, rules if start is None else agreed_rules(start.rules, rules)
@@ -73,7 +72,7 @@ class Session:
         self._num_told = -1
 
     def warm(self) -> None:
-        """Compile the programs of the game, so that no move waits for them. Has no visible effect."""
+        """Compile the programs of the game."""
         views = self._views[0]
         play_action(self.start, int(legal_actions(views[int(self.start.current_player)]).argmax()), self._key_draw)
         memory, view = self._begin(views[1 - self.seat]), views[1 - self.seat]
@@ -83,7 +82,7 @@ class Session:
 
     @property
     def view(self) -> Observation:
-        """Return the person's view, as NumPy."""
+        """Return the person's view."""
         return self._views[-1][self.seat]
 
     @property
@@ -116,7 +115,7 @@ class Session:
 
     @property
     def legal(self) -> np.ndarray:
-        """bool[61] ([62] with challenges): the person's legal actions, if the person is to move."""
+        """Return the person's legal actions, if the person is to move."""
         return legal_actions(self.view)
 
     @property
@@ -129,7 +128,7 @@ class Session:
         return Replay(self.start, tuple(self.steps))
 
     def reply(self) -> int:
-        """Return the agent's action, or `RESIGN`. The agent runs only if it has a choice. Raises OpponentError if it fails."""
+        """Return the agent's action, or `RESIGN`. Raises OpponentError if the agent fails."""
         view = self._views[-1][1 - self.seat]
         legal = np.flatnonzero(legal_actions(view)).tolist()
         if len(legal) == 1:
@@ -141,7 +140,7 @@ class Session:
         return action
 
     def play(self, action: int) -> Seen | None:
-        """Play an action for the player to move, or return None if the agent resigns. Raises ValueError if it is illegal."""
+        """Play an action for the player to move; None if the agent resigns. Raises ValueError if it is illegal."""
         if action == RESIGN and not self.is_my_turn:
             self.has_given_up = True
             return None
@@ -155,10 +154,9 @@ class Session:
         return self.seen[-1]
 
     def take_back(self) -> int:
-        """Go back to the person's last decision, or else the last turn; the same moves draw the same cards again.
+        """Go back to the person's last decision, and return the number of actions taken back.
 
-        Returns:
-            Number of actions taken back; 0 if the person has not moved yet.
+        The same moves then draw the same cards.
         """
         mine = [number for number, seen in enumerate(self.seen) if seen.is_mine]
         chosen = [number for number in mine if legal_actions(self.seen[number].before).sum() > 1]
@@ -177,7 +175,7 @@ class Session:
         return self._remember()
 
     def _ask(self, question: Callable[..., Any], *args: Any) -> Any:
-        """Call `question(agent, *args)`. Raises OpponentError, which names the agent, if that call raises."""
+        """Return `question(agent, *args)`. Raises OpponentError, which names the agent, if that raises."""
         with blamed_on(self._agent.name, OpponentError):
             return self._program(question, *args)
 
@@ -210,7 +208,7 @@ def advice_key(seed: int) -> Array:
 
 
 def draw_seat(seed: int | None) -> int:
-    """Draw 0 or 1; the same seed gives the same seat, None a random one."""
+    """Draw 0 or 1 by a seed; None: at random."""
     if seed is None:
         return secrets.randbelow(2)
     key = jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), _SEAT)
@@ -219,7 +217,7 @@ def draw_seat(seed: int | None) -> int:
 
 @partial(jax.jit, static_argnums=(1, 2))
 def _ask(numbers: list[Array], skeleton: Skeleton, question: Callable[..., Any], *args: Any) -> Any:
-    """Call `question(agent, *args)` in a compiled program shared by agents that differ only in their arrays."""
+    """Return `question(agent, *args)` by a program shared by agents that differ only in their arrays."""
     (agent,) = static.join(numbers, skeleton)
     return question(agent, *args)
 

@@ -1,4 +1,4 @@
-"""New or resumed games of a person against an agent: `Setup`. Host only."""
+"""New or resumed games of a person against an agent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unojax.text import format_position
 
 @dataclass(frozen=True)
 class Setup:
-    """A game to play: the opponent's spec, the person's seat, the seed, the rules, and the past if resumed."""
+    """A game to play: opponent's spec, person's seat, seed, rules, and the past if resumed."""
 
     opponent: str
     seat: int
@@ -23,7 +23,7 @@ class Setup:
 
     @classmethod
     def of(cls, game: GameFile) -> Setup:
-        """Resume a saved game. Raises ValueError if it is not a game of a person against an agent, or has no seed."""
+        """Resume a saved game. Raises ValueError if it has no seed, or is not a person against an agent."""
         if game.seed is None or game.players.count(PERSON) != 1:
             raise ValueError("it is no game of a person against an agent, with a seed")
         seat = game.players.index(PERSON)
@@ -35,7 +35,7 @@ class Setup:
         return Setup(self.opponent, 1 - self.seat, (self.seed + 1) % 2**32, self.rules)
 
     def start(self, agent: Agent, last: Memory | None = None) -> Session:
-        """Deal, and replay the past. `last` is the agent's memory of the last game, as in `Session`.
+        """Deal, and replay the past; `last` as in `Session`.
 
         Raises:
             ValueError: If the past does not follow from the seed: an action is impossible, or a draw differs.

@@ -1,4 +1,4 @@
-"""Score of a match between a person and an agent, over a game and its rematches: `Tally`. Host only."""
+"""Score of a match between a person and an agent, over a game and its rematches."""
 
 from __future__ import annotations
 

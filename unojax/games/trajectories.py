@@ -1,20 +1,21 @@
 """Whole games as rows, one per step, for offline training and analysis: `stream_trajectories`.
 
-column           of each row
-game, step       int64 number of the game, int32 of the step in it, both from 0
-player           int8 player to move; the row is this player's view, except for `opponent_hand`
-hand, pile       uint8[54] cards of each type in the mover's hand, and on the pile
-opponent_hand    uint8[54] the hidden hand: a training target that no policy may see
-opponent_count, deck_count   uint8 numbers of cards
-top_rank, color, penalty     uint8 as in `unojax.Observation`
-has_drawn, drawn, contested  bool, int8, int8 as there
-last_action      int8 the action before, -1 at the start
-legal            bool[61], or [62] under rules with challenges, the legal actions
-action           int8 the action taken
-reward           float32 of the mover for this step, as `State.rewards`
-outcome          float32 of the mover in the end: 1 won, -1 lost, 0 neither
-done, truncated  bool the game is over after this step; it was truncated there
-top, move        str the top card, a wild one with the active color, and the action, both as notation: `R5`, `W:B`, `draw`
+The columns:
+
+    game, step       int64 number of the game, int32 of the step in it, both from 0
+    player           int8 player to move, the observer of the row
+    hand, pile       uint8[54] cards of each type in the mover's hand, and on the pile
+    opponent_hand    uint8[54] the hidden hand: a training target that no policy may see
+    opponent_count, deck_count   uint8 numbers of cards
+    top_rank, color, penalty     uint8 as in `unojax.Observation`
+    has_drawn, drawn, contested  bool, int8, int8 as there
+    last_action      int8 the action before, -1 at the start
+    legal            bool[61], or [62] under rules with challenges, the legal actions
+    action           int8 the action taken
+    reward           float32 of the mover for this step, as `State.rewards`
+    outcome          float32 of the mover in the end: 1 won, -1 lost, 0 neither
+    done, truncated  bool the game is over after this step; it was truncated there
+    top, move        str the top card, a wild one with the active color, and the action, both as notation: `R5`, `W:B`, `draw`
 """
 
 from __future__ import annotations
@@ -58,21 +59,17 @@ def stream_trajectories(
     batch_size: int = 256,
     share: tuple[int, int] = ALL,
 ) -> Iterator[Columns]:
-    """Yield all steps of games of two policies, in whole games and in order, a batch of games at a time.
+    """Yield the module's columns of the games of two policies, NumPy, in whole games and in order.
 
-    The games equal those of `simulate` with the same key. All local devices share the games if they can divide the batch equally.
+    The games equal those of `simulate` with the same key. Local devices share a batch if they can divide it equally.
 
     Args:
-        key: A threefry2x32 key (the default kind). Game g uses the random stream (key, g), so games do not depend on the batch
-            size.
+        key: A threefry2x32 key (the default kind). Game g uses the random stream (key, g).
         num_games: At least 1.
-        policies: Player p follows `policies[p]`, a name or a policy.
-        rules: Rules of the game.
-        batch_size: Games at a time. During a long game, later games are held in memory too.
+        policies: Names or policies of player 0 and player 1.
+        rules: Rules of the game, or the name of a preset.
+        batch_size: Games at a time; changes no result. During a long game, later games are held in memory too.
         share: (part, parts). Play only the games with number % parts == part.
-
-    Yields:
-        The columns above, NumPy.
 
     Raises:
         ValueError: If an argument is out of range, or a policy chose an illegal action.

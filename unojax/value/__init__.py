@@ -1,9 +1,12 @@
 """The value of information states, by a trained network or by the heuristic value.
 
-* `features`: the network's input. `network`: its layers and outputs, and the sign of values.
+* `features`: the network's input. `network`: its layers and outputs.
 * `plays`: the value of every legal play. `agent`: the network as a player.
 * `heuristic`: three features with fitted weights, instead of a network.
 * `pretrained`: networks in files, and the bundled ones.
+
+Every value is that of the information state's player, never of the player to move: +1 is a win, -1 a loss. The sign never flips
+between turns; a feature shows whose turn it is.
 """
 
 from unojax.value.features import (

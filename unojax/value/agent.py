@@ -1,10 +1,12 @@
 """Networks as players, without search: by the values of the plays, or by a policy.
 
-value                                    the shipped network, greedy on the values after its plays
-value:belief=unseen                      the same, without a belief
-value:network=heuristic                  the heuristic value of `unojax.value.heuristic` instead of the network
-value:network=my-run/last.safetensors    one of your own
-policy:network=my-run/last.safetensors   a policy network, which draws its plays
+As specs:
+
+    value                                    the shipped network: the play of the highest value
+    value:belief=unseen                      the same, without a belief
+    value:network=heuristic                  the heuristic value instead of the network
+    value:network=my-run/last.safetensors    a network of your own
+    policy:network=my-run/last.safetensors   a policy network, which draws its plays
 """
 
 from __future__ import annotations
@@ -39,17 +41,14 @@ Head = Literal["value", "policy"]
 @partial(jax.tree_util.register_dataclass, data_fields=["network"], meta_fields=["name", "updater", "head", "rules", "is_greedy"])
 @dataclass(frozen=True)
 class ValueAgent:
-    """Plays by a network, without search; see `value` and `policy`.
-
-    A pytree, so that the network is traced (see `unojax.device.static`). Agents are equal only if their networks are, so a static
-    argument's compiled program does not serve another agent of the same name.
+    """Player by a network, without search. A pytree, so that the network is traced.
 
     Attributes:
         name: Shortest spec of the agent.
         updater: Updater of the belief over the opponent's hand.
-        network: Network that values the plays.
+        network: Network that evaluates the plays.
         head: "value": the play after which the value is highest. "policy": by the logits of the plays.
-        is_greedy: Whether it takes the best play; else it draws one, with the logits' probabilities.
+        is_greedy: It takes the best play instead of drawing one by the logits' probabilities.
     """
 
     name: str
@@ -98,12 +97,9 @@ class ValueAgent:
         return jnp.where(scores.max() > -jnp.inf, jnp.argmax(scores), only).astype(jnp.int32)
 
     def scores(self, key: Array, memory: Memory, observation: Observation, legal: Array) -> Array:
-        """Score the choices `legal`, bool[60] or more (`Rules.num_choices`), of the player to move. Consumes `key`.
+        """Return values in [-1, 1], or logits, of the choices `legal` and -inf of others: float32, like `legal`.
 
-        Under `vmap` all decisions go through the network together.
-
-        Returns:
-            float32, of the shape of `legal`: the value, in [-1, 1], after each of them, or its logit; -inf for others.
+        Consumes `key`. Under `vmap` all decisions pass the network together.
         """
         agreed_rules(observation.rules, self.rules)
         known = memory
@@ -144,20 +140,18 @@ def value(
 ) -> ValueAgent:
     """Take the play after which the network's value is highest, without search.
 
-    If drawing, passing or a challenge is optional, a network trained for such rules values it like a play. Values are those of
-    wins and losses, under `Rules.points` too.
+    Values are those of wins and losses, under `Rules.points` too.
 
     Args:
         network: "pretrained", "heuristic" for the heuristic value, or the path of a network's file.
         belief: "particles", the particle filter; "ages", colour-count bounds, at no cost; "unseen", uniform over unseen cards.
-        model: Opponent model of the particle filter, one model or several types, see `parse_opponent`. The shipped network was
-            trained with beliefs of the "family": the filter infers the type, and the network receives the probability of each
-            type. Other models give it no information about the type.
+        model: Opponent model of the particle filter, one model or several types, see `parse_opponent`. The shipped network needs
+            "family": the filter infers the type, and the network receives the probability of each type.
         particles: Number of particles of the filter.
         head: "value", the play after which the value is highest; "policy", the play with the highest logit.
         discount: Factor on returns per transition, which must be that of the network's values; None: the network's own.
         rules: Rules of the game.
-        loaded: The network itself, instead of one to load; `network` is then only its name.
+        loaded: The network itself; `network` is then only its name.
 
     Raises:
         ValueError: If an argument is not allowed, there is no such network, or it lacks the head, does not support the rules, or
@@ -189,11 +183,11 @@ def policy(
     """Draw a play from the probabilities of a policy network, without search.
 
     Args:
-        network: Path of a network's file, as `training.train_policy` writes it.
-        belief, model, particles: as in `value`; policy networks are trained with "ages" by default.
+        network: Path of a network's file from `training.train_policy`.
+        belief, model, particles: As in `value`; policy networks are trained with "ages" by default.
         greedy: Take the likeliest play instead.
         rules: Rules of the game.
-        loaded: The network itself, instead of one to load; `network` is then only its name.
+        loaded: The network itself; `network` is then only its name.
 
     Raises:
         ValueError: If an argument is not allowed, there is no such network, or it has no policy or does not support the rules.

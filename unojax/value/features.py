@@ -1,11 +1,8 @@
 """Features, the value network's input: numbers that describe one player's information state.
 
-An information state is the player's view (`View`) and its belief about the opponent's hand and type (`Outlook`), and nothing
-else. Both can also describe the moment after a play under consideration (an afterstate): `after_plays`.
-
-The four colours of UNO are interchangeable, so `Features` has two parts: one row for each colour, with the same
-columns (`COLOR_COLUMNS`, `MATCH_COLUMNS`), and the features without a colour (`SHARED_COLUMNS`, `TYPE_COLUMNS`).
-Permuting the colours of the game permutes the rows and changes nothing else.
+An information state is the player's view (`View`) and its belief about the opponent's hand and type (`Outlook`). Both can also
+describe the moment after a play (an afterstate): `after_plays`. `Features` has one row for each colour, with the same columns,
+and shared features, so permuting the colours of the game permutes the rows and changes nothing else.
 """
 
 from __future__ import annotations
@@ -94,15 +91,15 @@ The network values the moment before the chance outcome of a draw or a challenge
 
 
 class Outlook(NamedTuple):
-    """Features of a belief about the opponent, as the network's input.
+    """Features of a belief about the opponent.
 
     Attributes:
-        expected: float32[..., 54] expected cards of each type.
-        none_of_color: float32[..., 4] probability that the opponent holds no card of each colour, without wild cards.
-        none_playable: float32[..., 4, 15] probability that it holds no card playable on a top card, by the active colour and the
-            rank of that card, for every top card that the player may lay.
-        spread: float32[...] see `SHARED_COLUMNS`.
-        types: float32[..., 6] P(type) of the opponent, of the types of `opponents.FAMILY`; uniform without information.
+        expected: Expected cards of each type, float32[..., 54].
+        none_of_color: Probability of holding no card of each colour, without wild cards, float32[..., 4].
+        none_playable: Probability of holding no card playable on a top card, by active colour and rank, float32[..., 4, 15], for
+            every top card that the player may play.
+        spread: See `SHARED_COLUMNS`, float32[...].
+        types: P(type) of the opponent, of `opponents.FAMILY`, float32[..., 6]; uniform without information.
     """
 
     expected: Array
@@ -113,13 +110,13 @@ class Outlook(NamedTuple):
 
 
 class Features(NamedTuple):
-    """The network's input, in the columns `COLOR_COLUMNS`, `SHARED_COLUMNS` and `MATCH_COLUMNS`.
+    """The network's input.
 
     Attributes:
-        color: float32[..., 4, C]; if `has_turn_columns`, `COLOR_TURN_COLUMNS` follow.
-        shared: float32[..., S]; if `has_turn_columns`, `SHARED_TURN_COLUMNS` follow.
-        matches: float32[..., 4, M]; used by networks with `NetworkConfig.matches`.
-        types: float32[..., 6]; used by networks with `NetworkConfig.types`.
+        color: `COLOR_COLUMNS`, float32[..., 4, C]; if `has_turn_columns`, `COLOR_TURN_COLUMNS` follow.
+        shared: `SHARED_COLUMNS`, float32[..., S]; if `has_turn_columns`, `SHARED_TURN_COLUMNS` follow.
+        matches: `MATCH_COLUMNS`, float32[..., 4, M], for networks with `NetworkConfig.matches`.
+        types: `TYPE_COLUMNS`, float32[..., 6], for networks with `NetworkConfig.types`.
     """
 
     color: Array
@@ -129,12 +126,12 @@ class Features(NamedTuple):
 
 
 def has_turn_columns(rules: Rules) -> bool:
-    """Return whether features have columns for a turn's further facts: if draws are optional or penalties stack."""
+    """Return whether features have further columns of a turn, because draws are optional or penalties stack."""
     return rules.draw_is_option or rules.stacking
 
 
 def about_to(view: View, action: Array) -> Array:
-    """Return the pending chance event after a player's own legal choice: uint32[...] 1 a draw, 2 a challenge; else 0."""
+    """Return the chance event after a player's own legal choice, uint32[...]: 1 a draw, 2 a challenge, else 0."""
     if not view.rules.draw_is_option:
         return jnp.zeros_like(view.color)
     is_draw = (action == cards.DRAW) & (view.unpack_account().has_drawn == 0)
@@ -142,10 +139,9 @@ def about_to(view: View, action: Array) -> Array:
 
 
 def after_plays(view: View, action: Array) -> tuple[View, Array]:
-    """Return the player's view after its own legal choices, and bool[...]: whether the choice is a play that wins the game.
+    """Return the player's view after its own legal choices, and whether each wins the game, bool[...].
 
-    Choices are plays, int32[...] 0..59, and others of `Rules.num_choices`. If a chance event follows (`about_to`), the
-    view is that before it.
+    Choices are int32[...] below `Rules.num_choices`. If a chance event follows (`about_to`), the view is that before it.
     """
     rules = view.rules
     # The rules use only the player's own cards; the owners of other cards do not affect a play.
@@ -176,10 +172,10 @@ def after_plays(view: View, action: Array) -> tuple[View, Array]:
 
 
 def outlook_of_hands(view: View, hands: TypedHands, opponent: Opponent | None = None) -> Outlook:
-    """Compute the features of a belief from possible hands of the opponent, uint32[..., N] each.
+    """Return the features of a belief given by possible hands of the opponent, uint32[..., N] each.
 
-    `opponent` is the belief's opponent model: one model, or types with probabilities from `Hands.log_joint`. The types are
-    uniform if it is None, or hands come without types.
+    `opponent` is the belief's opponent model: one model, or types with probabilities from `Hands.log_joint`. Without it, or
+    for hands without types, the types are uniform.
     """
     counts, weights = bits.type_counts(hands.packed).astype(jnp.float32), jnp.exp(hands.log_weights)
     expected = (counts * weights[..., None]).sum(-2)
@@ -195,7 +191,7 @@ def outlook_of_hands(view: View, hands: TypedHands, opponent: Opponent | None = 
 
 
 def outlook_of_hand(hand: Words) -> Outlook:
-    """Compute the features of the opponent's actual hand, uint32[...] each, of any shape."""
+    """Return the features of the opponent's actual hand, uint32[...] each."""
     counts = bits.type_counts(hand).astype(jnp.float32)
     lacks = _lacks(hand)
     return Outlook(
@@ -208,7 +204,7 @@ def outlook_of_hand(hand: Words) -> Outlook:
 
 
 def outlook_of_unseen(view: View) -> Outlook:
-    """Compute the features of the belief that is uniform over unseen cards.
+    """Return the features of the belief that is uniform over unseen cards.
 
     With n cards in that hand and U unseen, of which u are of a kind: E = n u / U, P(none) = C(U - u, n) / C(U, n), and the
     hypergeometric variance.
@@ -230,12 +226,11 @@ def outlook_of_unseen(view: View) -> Outlook:
 
 
 def outlook_of_ages(view: View, opponent: Array) -> Outlook:
-    """Compute the features of a belief from the opponent's colour-count bounds (uint32[...], `unojax.belief.color_bounds`).
+    """Return the features of a belief given by colour-count bounds, uint32[...] of `unojax.belief.color_bounds`.
 
     If at most b of the n cards in hand are of a kind, an unseen card of that kind has weight b / n. With the counts w of
     types so weighted, W in all, E = n w / W, at most u. For cards of total weight k, P(none) is the product of 1 - k / (W - i)
-    over the n draws, approximated by n factors at the middle one, i = (n - 1) / 2. Without bounds this is `outlook_of_unseen` up
-    to that.
+    over the n draws, approximated by n factors at the middle one, i = (n - 1) / 2.
     """
     unseen, n = view.unseen().astype(jnp.float32), view.opponent_count.astype(jnp.float32)
     share = jnp.minimum(unpack(opponent).astype(jnp.float32) / jnp.maximum(n, 1.0)[..., None], 1.0)
@@ -264,7 +259,7 @@ def outlook_of_ages(view: View, opponent: Array) -> Outlook:
 
 
 def features(view: View, outlook: Outlook, about: Array | None = None) -> Features:
-    """Compute the network's input for information states of any shape; `about_to` is the pending chance event (None: nothing)."""
+    """Return the network's input for information states of any shape. `about`: the pending chance event of `about_to`."""
     own, unseen = bits.type_counts(view.hand), view.unseen()
     shape = view.color.shape
     canonical = bits.unpack(bits.canonical(view.hand)).reshape(*shape, cards.NUM_COLORS, cards.SLOTS_PER_COLOR)
@@ -326,7 +321,7 @@ def features(view: View, outlook: Outlook, about: Array | None = None) -> Featur
 
 
 def _types_of(hands: TypedHands, opponent: Opponent | None) -> Array:
-    """Return P(type), float32[..., 6]. Probability of models that are none of these types is spread over all."""
+    """Return P(type), float32[..., 6]; probability of other models is spread over all."""
     shape = hands.log_weights.shape[:-1]
     if opponent is None or (isinstance(opponent, Family) and hands.log_joint is None):
         return _any_type(shape)
@@ -341,7 +336,7 @@ def _any_type(shape: tuple[int, ...]) -> Array:
 
 
 def _add_up(of_type: Array) -> tuple[Array, Array]:
-    """Sum numbers of each type over each colour, [..., 4], and over the playable types on each top card, [..., 4, 15]."""
+    """Sum numbers of types over each colour, [..., 4], and over the playable types on each top card, [..., 4, 15]."""
     by_rank = of_type[..., :_TYPES_OF_COLORS].reshape(*of_type.shape[:-1], cards.NUM_COLORS, cards.NUM_COLORED_RANKS)
     of_color = by_rank.sum(-1)
     # Colour or rank matches; a wild on top has no rank to match.
@@ -350,7 +345,7 @@ def _add_up(of_type: Array) -> tuple[Array, Array]:
 
 
 class _Lacks(NamedTuple):
-    """1 for missing colours and ranks, else 0: float32[..., 4] colours, [..., 15] ranks (1 for wild ranks), [...] wilds."""
+    """1 for missing colours, [..., 4], ranks, [..., 15] (1 for wild ranks), and wilds, [...], else 0; float32."""
 
     color: Array
     rank: Array
@@ -373,12 +368,12 @@ def _count_columns(count: Array) -> tuple[Array, Array]:
 
 
 def _is_one_of(x: Array, values: Sequence[int]) -> Array:
-    """bool[..., len(values)]: which of the values it is."""
+    """Return which of the values x is, bool[..., len(values)]."""
     return x[..., None] == np.expand_dims(np.array(values, x.dtype), tuple(range(x.ndim)))
 
 
 def _is_at_least(x: Array, values: Sequence[int]) -> Array:
-    """bool[..., len(values)]: which of the values it reaches."""
+    """Return which of the values x reaches, bool[..., len(values)]."""
     return x[..., None] >= np.expand_dims(np.array(values, x.dtype), tuple(range(x.ndim)))
 
 
@@ -388,5 +383,5 @@ def _spread(view: View, variance: Array) -> Array:
 
 
 def _prob_none(total: Array, kind: Array, n: Array) -> Array:
-    """C(total - kind, n) / C(total, n) for integers, 0 if fewer than n are left."""
+    """Return C(total - kind, n) / C(total, n) for integers, 0 if fewer than n are left."""
     return jnp.exp(log_binomial_ratio(total - kind, n, total, n))

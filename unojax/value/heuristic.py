@@ -1,11 +1,9 @@
-"""The heuristic value: three features of a position with fitted weights, compared with thousands in a network.
+"""The heuristic value: three features of a position with fitted weights.
 
     V = a1 (n2 - n1) + a2 E[playable cards in the opponent's hand] + a3 (own wild cards)
 
-n1 and n2 are the cards in the player's and the opponent's hand. A pending penalty counts as already drawn, so V includes the
-effect of a +2 just played. The expectation is over the belief. V is half of the log odds of winning, so that tanh(V) is a value
-in [-1, 1], like a network's. Searches and the agent `value` accept it instead of a network: `mc:leaf=heuristic`,
-`value:network=heuristic`.
+n1 and n2 are the cards in the player's and the opponent's hand, with a pending penalty already drawn. The expectation is over the
+belief. tanh(V) is a value in [-1, 1], like a network's, and searches accept it instead: `mc:leaf=heuristic`.
 """
 
 from __future__ import annotations
@@ -56,11 +54,11 @@ HEURISTIC_WEIGHTS: Final = HeuristicWeights(margin=0.0748, playable=-0.0775, wil
 def heuristic_value(
     observation: Observation, belief: WeightedHands | None = None, *, weights: HeuristicWeights = HEURISTIC_WEIGHTS
 ) -> Array:
-    """Return the heuristic value V of a position for its observer: float32[]. Pure, unbatched.
+    """Return the heuristic value V of a position for its observer, float32[]. Pure, unbatched.
 
     Args:
         observation: Observation of the position.
-        belief: Possible hands of the opponent, whose weights give the expectation; None: uniform over the unseen cards.
+        belief: Possible hands of the opponent; None: uniform over the unseen cards.
         weights: Three finite numbers.
 
     Raises:
@@ -82,13 +80,13 @@ def heuristic_value(
 @partial(jax.tree_util.register_dataclass, data_fields=["params"], meta_fields=["config"])
 @dataclass(frozen=True)
 class HeuristicNetwork(Network):
-    """The heuristic value as a network: it reads the features that V needs. `params` holds the weights."""
+    """The heuristic value as a network; `params` holds the weights."""
 
     knows_all_rules: ClassVar[bool] = True
 
     @classmethod
     def of(cls, weights: HeuristicWeights = HEURISTIC_WEIGHTS) -> HeuristicNetwork:
-        """Make a network of these weights. Raises ValueError if one is not finite."""
+        """Return a network of these weights. Raises ValueError if one is not finite."""
         _check_weights(weights)
         return cls({name: np.float32(weight) for name, weight in weights._asdict().items()})
 
@@ -112,7 +110,7 @@ def _value(weights: HeuristicWeights, margin: Array, playable: Array, wilds: Arr
 
 
 def _check_weights(weights: HeuristicWeights) -> None:
-    """Check numbers of the host; arrays, which may be traced, are not checked."""
+    """Check weights given as host numbers; arrays may be traced."""
     numbers = [weight for weight in weights if isinstance(weight, float | int)]
     if len(weights) != len(HeuristicWeights._fields) or not all(map(math.isfinite, numbers)):
         raise ValueError(f"heuristic weights must be three finite numbers, margin, playable and wilds; got {tuple(weights)!r}")

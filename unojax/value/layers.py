@@ -1,8 +1,7 @@
 """The layers of the network, in Flax, imported by `unojax.value.network` on its first call.
 
-One encoder reads each colour's row of the features together with the shared features. The mean over the colours and the row of
-the active colour feed a trunk of dense layers (Zaheer et al. 2017, "Deep Sets"). The value is therefore the same under every
-permutation of the colours, and the outputs for colours permute along with them.
+One encoder reads each colour's row with the shared features. The mean over the colours and the row of the active colour feed a
+trunk of dense layers (Zaheer et al. 2017, "Deep Sets"), so the value is the same under every permutation of the colours.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _linear = partial(nnx.Linear, dot_general=_dot)
 
 
 def _by_rank(weights: Array) -> Array:
-    """Spread weights of the policy head, [..., 30], over the ranks: [..., 45], 15 for each of the three parts of a logit."""
+    """Spread the policy head's weights, [..., 30], over the ranks: [..., 45], 15 for each part of a logit."""
     of_rank, *of_kind = jnp.split(weights, cards.NUM_RANKS + len(_KINDS) * np.arange(3), -1)
     plain, if_held, if_elsewhere = (kind @ _KINDS for kind in of_kind)
     return jnp.concatenate([of_rank + plain, if_held, if_elsewhere], -1)
@@ -45,8 +44,8 @@ def _by_rank(weights: Array) -> Array:
 class PolicyHead(nnx.Module):
     """Logits of the plays.
 
-    They sum three parts: colour and kind of card (number, Skip or Reverse, +2, Wild, Wild+4), shared by all numbers; colour and
-    rank; and, for coloured cards, a part proportional to the copies of that type, and of that rank in other colours, in hand.
+    Each sums three parts: colour and kind of card (number, Skip or Reverse, +2, Wild, Wild+4); colour and rank; and, for coloured
+    cards, a part proportional to the copies of that type, and of that rank in other colours, in hand.
     """
 
     def __init__(self, width: int, *, rngs: nnx.Rngs):
@@ -54,7 +53,7 @@ class PolicyHead(nnx.Module):
         self.out = _linear(width, size, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
 
     def __call__(self, of_color: Array, trunk: Array, features: Features) -> Array:
-        """Compute float32[..., 60] from the encodings of each colour, float32[..., 4, w], and of the trunk, float32[..., w]."""
+        """Return float32[..., 60] from the encodings of colours, float32[..., 4, w], and trunk, float32[..., w]."""
         first, second = (features.color[..., _COPIES[copy]] for copy in range(2))
         no_axes = [(0, 0)] * (first.ndim - 1)
         held = jnp.pad(first + jnp.pad(second, [*no_axes, (1, 0)]), [*no_axes, (0, cards.NUM_RANKS - cards.NUM_COLORED_RANKS)])
@@ -69,7 +68,7 @@ class PolicyHead(nnx.Module):
 
 
 class ValueNetwork(nnx.Module):
-    """The layers. Use it functionally: `apply`."""
+    """The layers, used by `apply`."""
 
     def __init__(self, config: NetworkConfig, *, rngs: nnx.Rngs):
         width, num_shared = config.width, len(config.shared_columns)
@@ -121,7 +120,7 @@ class ValueNetwork(nnx.Module):
 
 
 def init_params(key: Array, config: NetworkConfig) -> dict[str, Any]:
-    """Make random parameters with even odds for every state. Consumes `key`."""
+    """Return random parameters with even odds for every state. Consumes `key`."""
     return nnx.to_pure_dict(nnx.state(ValueNetwork(config, rngs=nnx.Rngs(key))))
 
 

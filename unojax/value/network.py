@@ -1,10 +1,4 @@
-"""The value network: the win probability of an information state, and optional heads for a policy and a belief.
-
-`unojax.value.layers` has the layers, in Flax, which is imported on the first call, so that a game can begin earlier.
-
-**Sign**: every value is that of the information state's player, never of the player to move: +1 is a win, -1 a
-loss. There is no flip between turns; a feature shows whose turn it is.
-"""
+"""The value network: the win probability of an information state, and optional heads for a policy and a belief."""
 
 from __future__ import annotations
 
@@ -50,7 +44,7 @@ class Network:
 
 
 def init_network(key: Array, config: NetworkConfig = NetworkConfig()) -> Network:
-    """Make a network with random parameters and even odds for every state. Consumes `key`."""
+    """Return a network with random parameters and even odds for every state. Consumes `key`."""
     from unojax.value import layers
 
     return Network(layers.init_params(key, config), config)
@@ -62,19 +56,13 @@ def knows_turns(network: Network, rules: Rules) -> bool:
 
 
 def unknown_turns(network: Network, rules: Rules) -> list[str]:
-    """List the fields of turns in which rules differ from the nearest ones that a network was trained for, as `name=value`."""
+    """Return the fields of turns, as `name=value`, that differ from the nearest rules of a network's training."""
     nearest = min((rules.turns_unlike(as_rules(name)) for name in network.config.rules), key=len)
     return [f"{name}={value!r}" for name, value in nearest.items()]
 
 
 def check_network(network: Network, name: str, rules: Rules, discount: float | None = None) -> None:
-    """Check that a network `knows_turns` of the rules.
-
-    Its values must have the requested `discount`; None: any.
-
-    Raises:
-        ValueError: If it does not.
-    """
+    """Raise ValueError unless a network `knows_turns` of the rules and has the discount, if given."""
     own = network.config.discount
     if discount is not None and discount != own:
         raise ValueError(

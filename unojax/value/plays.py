@@ -19,7 +19,7 @@ CHUNK: Final = 512
 
 
 def value_choices(network: Network, view: View, outlook: Outlook, action: Array) -> Array:
-    """Value legal choices, int32[...], one at each view, for the player who makes them: float32[...]."""
+    """Return the values of legal choices, int32[...], one at each view, for their player: float32[...]."""
     after, is_won = compiled_apart(after_plays)(view, action)
     about = about_to(view, action)
     value = network(features(after, outlook, about)).value
@@ -30,20 +30,17 @@ def value_choices(network: Network, view: View, outlook: Outlook, action: Array)
 
 
 def value_plays(network: Network, view: View, outlook: Outlook, legal: Array, *, chunk: int = CHUNK) -> Array:
-    """Value every legal play for the player who makes it, and every other choice (`Rules.num_choices`).
+    """Return the value of every legal choice for its player: float32, like `legal`.
 
-    A play gives its player no new information, so the belief stays the same. The network evaluates only the legal plays of all
-    decisions together, so a batch costs as much as its plays. A draw or a challenge is valued before its chance outcome.
+    A play that wins has value 1, an illegal one -inf, and another the discounted value after it. A draw or a challenge is
+    evaluated before its chance outcome. The belief stays the same, because a play gives its player no information. The network
+    evaluates all legal plays of a batch together.
 
     Args:
-        network: Network that values the plays.
+        network: Network that evaluates the plays.
         view, outlook: [D] of the players to move.
-        legal: bool[D, 60], or more (`Rules.num_choices`).
+        legal: Legal choices, bool[D, `Rules.num_choices`].
         chunk: Static; changes no result.
-
-    Returns:
-        float32, of the shape of `legal`: 1 for a play that wins at once, -inf for an illegal one. The value after any
-        other play is discounted by `NetworkConfig.discount`, one transition.
     """
     num_plays = legal.sum(dtype=jnp.int32)
     size = -(-legal.size // chunk) * chunk

@@ -27,7 +27,7 @@ _FORMAT: Final = "unojax value network 2"
 
 
 def load_pretrained(rules: Rules = Rules()) -> Network:
-    """Load the shipped network for the rules; MODEL_CARD.md beside it describes its training and strength.
+    """Return the shipped network for the rules, see `MODEL_CARD.md`.
 
     Raises:
         ValueError: If no shipped network was trained for such turns.
@@ -38,14 +38,13 @@ def load_pretrained(rules: Rules = Rules()) -> Network:
 
 
 def load_network(path: str | Path, rules: Rules = Rules()) -> Network:
-    """Load a network from a file written by `save_network`, or the shipped one ("pretrained").
+    """Return the network in a file of `save_network`, or a shipped one.
 
-    Of the shipped networks it loads the one for the turns of `rules`, or if there is none, the one whose turns differ least.
-    "heuristic" returns the heuristic value with its fitted weights (`unojax.value.heuristic`), which works like a network.
+    "pretrained" is the shipped network whose turns are those of `rules`, or differ least; "heuristic" is the heuristic value.
 
     Raises:
-        ValueError: If there is no such file, it holds no network, or the network was trained on other features or has numbers
-            that are not finite in float32.
+        ValueError: If there is no such file, it holds no network, or the network has other features or parameters that are not
+            finite.
     """
     if path == PRETRAINED:
         return min(map(_load_shipped, _FILES), key=lambda network: len(unknown_turns(network, rules)))
@@ -60,7 +59,7 @@ def load_network(path: str | Path, rules: Rules = Rules()) -> Network:
 
 
 def save_network(path: str | Path, network: Network, **about: str) -> None:
-    """Write a network to a file, by custom *.safetensors, atomically. `about` holds notes, such as on its training.
+    """Write a network to a file, by custom *.safetensors, atomically, with notes `about` it.
 
     Raises:
         ValueError: If it is the heuristic value, whose weights are in the code.
@@ -73,7 +72,7 @@ def save_network(path: str | Path, network: Network, **about: str) -> None:
 
 
 def digest_network(network: Network) -> str:
-    """Compute a digest of a network: its configuration and its parameters."""
+    """Return a digest of a network's configuration and parameters."""
     digest = hashlib.sha256(repr(network.config).encode())
     for name, array in sorted(_flatten(network.params).items()):
         digest.update(name.encode() + array.tobytes())
@@ -114,7 +113,7 @@ def _load(path: Path) -> tuple[dict[str, np.ndarray], NetworkConfig]:
 
 
 def _features(config: NetworkConfig) -> str:
-    """Names of the inputs, as text."""
+    """Return the names of the inputs, as text."""
     more = [MATCH_COLUMNS] * config.matches + [TYPE_COLUMNS] * config.types
     return json.dumps([config.color_columns, config.shared_columns, *more])
 

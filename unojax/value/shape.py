@@ -21,15 +21,18 @@ _FLAGS: Final = ("matches", "policy_head", "belief_head", "types")
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """Configuration of a network: layers of one `width`, of the colours and of the trunk, and optional heads (see `Outputs`).
+    """Configuration of a network.
 
-    With `matches` it also reads `Features.matches`, with `types` `Features.types`. `rules` are the rules it plays by, as text
-    for `unojax.rules.as_rules`; it reads the further columns of a turn if these rules have them (`has_turn_columns`). `discount`
-    is that of the returns which its values estimate, per transition of the game as played (`unojax.pomdp.check_discount`).
+    Attributes:
+        width: Width of all layers.
+        color_layers, trunk_layers: Number of layers for each colour and of the trunk.
+        matches, types: Whether it reads `Features.matches` and `Features.types`.
+        policy_head, belief_head: Whether it has these outputs (see `Outputs`).
+        discount: Discount of the returns that its values estimate, per transition (`unojax.pomdp.check_discount`).
+        rules: Rules that it was trained for, as text for `unojax.rules.as_rules`.
 
     Raises:
-        ValueError: If a size is no integer from 1 to its limit, rules are unknown or differ in their columns, or another
-            field is neither True nor False.
+        ValueError: If a field is out of its range, or the rules are unknown or differ in `has_turn_columns`.
     """
 
     width: int = 64
@@ -76,12 +79,12 @@ class NetworkConfig:
 
 
 class Outputs(NamedTuple):
-    """Outputs of a network for information states of any shape.
+    """Outputs of a network for information states of any shape. A missing head gives None.
 
     Attributes:
-        win_logit: float32[...] log odds of winning.
-        policy_logits: float32[..., 60] of the plays, legal or not; None without the head.
-        slot_logits: float32[..., 108] log odds that each canonical slot of the opponent's hand is set; None without the head.
+        win_logit: Log odds of winning, float32[...].
+        policy_logits: Logits of the plays, legal or not, float32[..., 60].
+        slot_logits: Log odds that each canonical slot of the opponent's hand is set, float32[..., 108].
     """
 
     win_logit: Array
@@ -90,10 +93,10 @@ class Outputs(NamedTuple):
 
     @property
     def value(self) -> Array:
-        """float32[...] expected return in [-1, 1]: without a discount 2 P(win) - 1, with half a win for a drawn game."""
+        """Expected return in [-1, 1], float32[...]: without a discount 2 P(win) - 1, a drawn game being half a win."""
         return jnp.tanh(self.win_logit / 2)
 
     @property
     def win_prob(self) -> Array:
-        """float32[...] in [0, 1]."""
+        """Probability of winning, float32[...]."""
         return jax.nn.sigmoid(self.win_logit)
