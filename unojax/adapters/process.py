@@ -276,7 +276,7 @@ class ProcessAgent(HostAgent):
 
 
 def process(*, seconds: float = 5.0, start_seconds: float = 30.0, command: str = "") -> ProcessAgent:
-    """Return an agent that requests its moves from a program.
+    """Ask an external program for each move.
 
     Args:
         seconds: Time for an answer.

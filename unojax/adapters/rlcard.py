@@ -334,7 +334,7 @@ def _agents() -> Any:
 
 
 def agent(*, model: str = DEFAULT_MODEL, rules: Rules = Rules()) -> RLCardAgent:
-    """Return an RLCard agent as a player.
+    """Play as an RLCard agent.
 
     Args:
         model: Name in RLCard's registry of a model that plays UNO ("uno-rule-v1"), for rules without optional draws; "random";

@@ -69,7 +69,7 @@ def describe_agent(name: str) -> AgentHelp:
     for key, (kind, default) in keys_of(factory).items():
         # Python -OO strips docstrings.
         meaning = meanings.get(key, "")
-        if is_shared := meaning.startswith("as in `"):
+        if is_shared := meaning.lower().startswith("as in `"):
             # The function named there documents the key.
             other = getattr(sys.modules[factory.__module__], meaning.split("`")[1])
             meaning = read_docstring(other)[1].get(key, "")

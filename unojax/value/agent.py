@@ -184,7 +184,7 @@ def policy(
 
     Args:
         network: Path of a network's file from `training.train_policy`.
-        belief, model, particles: As in `value`; policy networks are trained with "ages" by default.
+        belief, model, particles: As in `value`.
         greedy: Take the likeliest play instead.
         rules: Rules of the game.
         loaded: The network itself; `network` is then only its name.
