@@ -22,6 +22,7 @@ from unojax.observation import Observation
 from unojax.rules import Rules
 
 LENGTH = 13
+PROGRAMS = 60  # Beliefs of several updaters begin outside `jit`.
 
 
 def views_of(number: int, seat: int = 0) -> list[Observation]:

@@ -24,6 +24,7 @@ from unojax.observation import Observation, observe
 from unojax.rules import Rules
 from unojax.text import make_observation, make_state
 
+PROGRAMS = 60  # Positions are read outside `jit`.
 UNSEEN = "R1 R1 R5 Y5 Y7 B2 B2 GS W W W W+4 Y+2"
 FITS_R5 = np.isin(np.arange(54), [cards.TYPE_NAMES.index(name) for name in ("R1", "R5", "Y5", "W", "W+4")])
 close = partial(np.testing.assert_allclose, rtol=2e-6, atol=1e-7)
