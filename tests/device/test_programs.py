@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import jax
 import numpy as np
@@ -20,7 +21,7 @@ WEIGHTS = {"a": np.float32(2), "b": np.arange(4)}
 class Counted:
     """A function of arrays that counts its traces."""
 
-    def __init__(self):
+    def __init__(self, *, is_light: bool = False):
         self.times = 0
 
         def draw(key, weights, *, rules):
@@ -28,7 +29,7 @@ class Counted:
             seen = jax.random.uniform(key, (rules.hand_size,)) * weights["a"]
             return {"sum": seen.sum(), "info": Info(*seen[:3], *weights["b"])}, (None, jax.random.key_data(key))
 
-        self.program = Program(draw, static="rules")
+        self.program = Program(draw, static="rules", is_light=is_light)
         self.plain = jax.jit(draw, static_argnames="rules")
 
 
@@ -68,3 +69,21 @@ def test_threads_wait_for_a_program_that_is_being_compiled():
     assert counted.times == 1
     for other in others:
         assert_trees_equal(other, first)
+
+
+def test_a_light_program_gives_the_same_results():
+    light, full = Counted(is_light=True), Counted()
+    assert_trees_equal(light.program(KEY, WEIGHTS, rules=RULES), full.program(KEY, WEIGHTS, rules=RULES))
+
+
+def test_threads_compile_different_programs_at_the_same_time():
+    """Each waits, while it is traced, until the other one is traced too."""
+    meeting = Barrier(2, timeout=60)
+
+    def meet(x, *, rules):
+        meeting.wait()
+        return x + rules.hand_size
+
+    program = Program(meet, static="rules")
+    with ThreadPoolExecutor(2) as pool:
+        assert [int(y) for y in pool.map(lambda size: program(1, rules=Rules(hand_size=size)), (3, 4))] == [4, 5]

@@ -161,6 +161,12 @@ def advance(
     return belief, info
 
 
+def compile_advance(updater: Updater, key: Array, observation: Observation) -> None:
+    """Compile the program of `advance` ahead of time. No effect for an updater of the host."""
+    if not updater.on_host:
+        _update.compile(key, shapes_of(updater, key, observation), observation, observation, updater=updater)
+
+
 @partial(Program, static="updater")
 def _init(key: Array, observation: Observation, *known: ArrayLike, updater: Updater) -> Any:
     return updater.init(key, observation, *known)
@@ -187,9 +193,10 @@ def given_hand(updater: Updater, key: Array, belief: Any, observation: Observati
     return belief, info
 
 
-def compile_given_hand(updater: Updater, key: Array, belief: Any, observation: Observation) -> None:
+def compile_given_hand(updater: Updater, key: Array, observation: Observation) -> None:
     """Compile the program of `given_hand` ahead of time. No effect for an updater of the host."""
     if not updater.on_host:
+        belief = shapes_of(updater, key, observation)
         _given_hand.compile(key, belief, observation, np.zeros(cards.NUM_CARDS, bool), updater=updater)
 
 

@@ -22,16 +22,20 @@ class Program:
 
     As under `jax.jit`, each static argument and each set of shapes and types has its own program. But it can be compiled in
     advance, in another thread too. A caller waits for a program that is being compiled; `jax.jit` would compile it twice.
+    Threads compile different programs at the same time.
 
     Args:
         function: Pure function.
         static: Name of its static argument, hashable and passed by name.
+        is_light: Whether to compile for a CPU without the optimizations of LLVM, for a program that runs a few times: the results
+            are the same, compilation takes two thirds of the CPU time, and a loop some ten times as long.
     """
 
-    def __init__(self, function: Callable[..., Any], *, static: str):
+    def __init__(self, function: Callable[..., Any], *, static: str, is_light: bool = False):
         self._function, self._static = function, static
+        self._options = {"xla_backend_optimization_level": 0} if is_light else None
         self._jitted = jax.jit(function, static_argnames=static)
-        self._compiled = lru_cache(_ALIVE)(self._compile)
+        self._compiled = lru_cache(_ALIVE)(self._once)
         self._lock = Lock()
 
     def __call__(self, *args: Any, **static: Any) -> Any:
@@ -53,12 +57,28 @@ class Program:
     def _get(self, leaves: list[Any], treedef: Any, static: dict[str, Any]) -> jax.stages.Compiled:
         types = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
         with self._lock:
-            return self._compiled(types, treedef, static[self._static], platform())
+            once = self._compiled(types, treedef, static[self._static], platform())
+        return once.result()
 
-    def _compile(self, types: _Types, treedef: Any, static: Any, made_for: Platform) -> jax.stages.Compiled:
+    def _once(self, types: _Types, treedef: Any, static: Any, made_for: Platform) -> _Once:
         del made_for  # Separates programs made under `tuned_for`.
         shapes = jax.tree.unflatten(treedef, [jax.ShapeDtypeStruct(*one) for one in types])
-        return self._jitted.lower(*shapes, **{self._static: static}).compile()
+        options = self._options if jax.default_backend() == "cpu" else None
+        return _Once(lambda: self._jitted.lower(*shapes, **{self._static: static}).compile(options))
+
+
+class _Once:
+    """Compilation that runs at the first request; requests of other threads wait for it. After an error, the next one retries."""
+
+    def __init__(self, compile: Callable[[], jax.stages.Compiled]):
+        self._compile, self._lock = compile, Lock()
+        self._compiled: jax.stages.Compiled | None = None
+
+    def result(self) -> jax.stages.Compiled:
+        with self._lock:
+            if self._compiled is None:
+                self._compiled = self._compile()
+            return self._compiled
 
 
 def _flatten(args: Any) -> tuple[list[Any], Any]:

@@ -16,7 +16,7 @@ from jax.typing import ArrayLike
 from unojax.belief.cache import BeliefCache, CacheEntry, Recent, names_of
 from unojax.belief.opponents import Family
 from unojax.belief.summary import BeliefSummary
-from unojax.belief.tracking import Look, compile_given_hand, given_hand, look, shapes_of
+from unojax.belief.tracking import Look, compile_advance, compile_given_hand, given_hand, look, shapes_of
 from unojax.belief.updaters import GivenHands, Oracle
 from unojax.games.choices import choices
 from unojax.games.events import Event
@@ -121,12 +121,22 @@ class Advisor:
 
     def warm(self, start: Observation) -> None:
         """Compile the programs for tracking and advice, given the player's first view."""
-        # Two equal views: nothing happened between them.
-        belief = self._new_beliefs(0).belief([start, start])
-        look(self.updater, self._key, belief, start)
-        if start.rules.wild_draw_four == "challenge":
-            compile_given_hand(self.updater, self._key, belief, start)
-        self.compile_search(start)
+        for compile in (*self.programs(start), *self.later_programs(start)):
+            compile()
+
+    def programs(self, start: Observation) -> list[Callable[[], object]]:
+        """Return functions that compile the programs of the first advice."""
+
+        def compile_look() -> None:
+            look(self.updater, self._key, self._new_beliefs(0).belief([start]), start)
+
+        return [partial(self.compile_search, start), compile_look]
+
+    def later_programs(self, start: Observation) -> list[Callable[[], object]]:
+        """Return functions that compile the other programs of tracking."""
+        shows_hands = start.rules.wild_draw_four == "challenge"
+        made = [compile_advance, compile_given_hand] if shows_hands else [compile_advance]
+        return [partial(compile, self.updater, self._key, start) for compile in made]
 
     def compile_search(self, view: Observation) -> None:
         """Compile the search at a position. No effect for an updater of the host."""

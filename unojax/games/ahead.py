@@ -2,36 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Literal
+from threading import Lock
+from typing import Final, Literal
 
 from unojax.games.advisor import Advisor
 from unojax.games.session import Session
 
-Job = Literal["first advice", "moves", "advice"]
+Job = Literal["moves", "first advice", "advice"]
+_THREADS: Final = 2
+"""Programs that are compiled at a time. XLA uses one core for most of a compilation."""
 
 
 class Ahead:
-    """Programs of a game, compiled by a background thread: first advice, then the opponent's moves, then later advice."""
+    """Programs of a game, compiled by background threads while the person thinks.
+
+    The opponent's moves come first, then the first advice, then later advice, unless the person waits for another job.
+    """
 
     def __init__(self, session: Session, advisor: Advisor | None):
-        self._pool = ThreadPoolExecutor(1, "compiling")
-        self._jobs: dict[str, Future[object]] = {}
         view = session.view
-        if advisor is not None and not session.seen:
-            self._jobs["first advice"] = self._pool.submit(advisor.advise, [view])
-        self._jobs["moves"] = self._pool.submit(session.warm)
+        jobs: dict[Job, list[Callable[[], object]]] = {"moves": session.programs()}
         if advisor is not None:
-            self._jobs["advice"] = self._pool.submit(advisor.warm, view)
+            first, later = advisor.programs(view), advisor.later_programs(view)
+            jobs |= {"advice": [*first, *later]} if session.seen else {"first advice": first, "advice": later}
+        self._waiting = [_Part(job, part) for job, parts in jobs.items() for part in parts]
+        self._all = tuple(self._waiting)
+        self._lock = Lock()
+        self._pool = ThreadPoolExecutor(_THREADS, "compiling")
+        for _ in self._all:
+            self._pool.submit(self._compile_next)
 
-    def is_ready(self, what: Job) -> bool:
-        return what not in self._jobs or self._jobs[what].done()
+    def is_ready(self, *jobs: Job) -> bool:
+        """Return whether jobs are done. A job that the game does not need is."""
+        return all(part.done.done() for part in self._all if part.job in jobs)
 
-    def wait(self, what: Job) -> None:
-        """Wait for a job; raise its exception here."""
-        if what in self._jobs:
-            self._jobs[what].result()
+    def wait(self, *jobs: Job) -> None:
+        """Wait for jobs, which take precedence over the others; raise their exceptions here."""
+        self.prefer(*jobs)
+        for part in self._all:
+            if part.job in jobs:
+                part.done.result()
+
+    def prefer(self, *jobs: Job) -> None:
+        """Let jobs take precedence over the others."""
+        with self._lock:
+            self._waiting.sort(key=lambda part: part.job not in jobs)
 
     def close(self) -> None:
         """Start no further job."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _compile_next(self) -> None:
+        with self._lock:
+            part = self._waiting.pop(0)
+        try:
+            part.done.set_result(part.compile())
+        except BaseException as error:
+            part.done.set_exception(error)
+
+
+class _Part:
+    """One program of a job."""
+
+    def __init__(self, job: Job, compile: Callable[[], object]):
+        self.job, self.compile, self.done = job, compile, Future[object]()

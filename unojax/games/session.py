@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +21,7 @@ from unojax import cards, game, text
 from unojax.agents import RESIGN, Agent, Memory, act, faults_of, next_game, reveal, update
 from unojax.device import static
 from unojax.device.blame import blamed_on
+from unojax.device.programs import Program
 from unojax.device.static import Skeleton
 from unojax.game import State
 from unojax.games.choices import legal_actions
@@ -59,7 +61,7 @@ class Session:
         key = jax.random.key(seed, impl="threefry2x32")
         self.seat, self.rules = seat, rules if start is None else agreed_rules(start.rules, rules)
         self._agent, self.has_given_up = agent, False
-        self._program = partial(_ask, *static.split((agent,)))
+        self._numbers, self._skeleton = static.split((agent,))
         self._key_draw, self._key_agent = (jax.random.fold_in(key, stream) for stream in (_DRAW, _AGENT))
         start = _deal(jax.random.fold_in(key, _DEAL), rules=rules) if start is None else start
         self.start, views = jax.device_get((start, _observe(start)))
@@ -73,12 +75,26 @@ class Session:
 
     def warm(self) -> None:
         """Compile the programs of the game."""
-        views = self._views[0]
-        play_action(self.start, int(legal_actions(views[int(self.start.current_player)]).argmax()), self._key_draw)
-        memory, view = self._begin(views[1 - self.seat]), views[1 - self.seat]
-        action = self._ask(_choose, self._key(_ACT, 0), memory, self.start, view)
-        memory = self._ask(_remember, self._key(_UPDATE, 0), memory, view, np.int32(cards.DRAW), view)
-        jax.block_until_ready((memory, action))
+        for compile in self.programs():
+            compile()
+
+    def programs(self) -> list[Callable[[], object]]:
+        """Return functions that compile one program of the game each, the slowest first. They raise as `reply`."""
+        view, mover = self._views[0][1 - self.seat], self._views[0][int(self.start.current_player)]
+        begin = self._to_begin(view)
+        memory = partial(_ask_memory.shapes, self._numbers, *begin[1:], asked=(self._skeleton, begin[0]))
+
+        def prepare(program: Program, question: Callable[..., Any], *after_memory: Any) -> None:
+            with self._blaming:
+                key = self._key(_ACT, 0)
+                program.compile(self._numbers, key, memory(), *after_memory, asked=(self._skeleton, question))
+
+        return [
+            partial(prepare, _ask_memory, _remember, view, np.int32(cards.DRAW), view),
+            partial(prepare, _ask_choice, _choose, self.start, view),
+            lambda: play_action(self.start, int(legal_actions(mover).argmax()), self._key_draw),
+            lambda: self._ask(_ask_memory, *begin),
+        ]
 
     @property
     def view(self) -> Observation:
@@ -123,17 +139,21 @@ class Session:
         """Return the agent's errors so far."""
         return faults_of(self._agent)
 
+    @property
+    def agent_has_choice(self) -> bool:
+        """Return whether the agent, if it is to move, has more than one legal action."""
+        return len(self._agents_choices) > 1
+
     def replay(self) -> Replay:
         """Return the game so far, with all cards."""
         return Replay(self.start, tuple(self.steps))
 
     def reply(self) -> int:
-        """Return the agent's action, or `RESIGN`. Raises OpponentError if the agent fails."""
-        view = self._views[-1][1 - self.seat]
-        legal = np.flatnonzero(legal_actions(view)).tolist()
+        """Return the agent's action, or `RESIGN`. The agent runs only if it has a choice. Raises OpponentError if it fails."""
+        view, legal = self._views[-1][1 - self.seat], self._agents_choices
         if len(legal) == 1:
             return legal[0]
-        action = int(self._ask(_choose, self._key(_ACT, len(self.steps)), self._remember(), self._state, view))
+        action = int(self._ask(_ask_choice, _choose, self._key(_ACT, len(self.steps)), self._remember(), self._state, view))
         if action not in (RESIGN, *legal):
             allowed = ", ".join(map(text.format_action, legal))
             raise OpponentError(f"the opponent chose action {action}, which is not legal; it may only: {allowed}")
@@ -170,29 +190,38 @@ class Session:
         return taken
 
     @property
+    def _agents_choices(self) -> list[int]:
+        return np.flatnonzero(legal_actions(self._views[-1][1 - self.seat])).tolist()
+
+    @property
     def memory(self) -> Memory:
         """Return the agent's memory now. Raises OpponentError if the agent fails."""
         return self._remember()
 
-    def _ask(self, question: Callable[..., Any], *args: Any) -> Any:
-        """Return `question(agent, *args)`. Raises OpponentError, which names the agent, if that raises."""
-        with blamed_on(self._agent.name, OpponentError):
-            return self._program(question, *args)
+    def _ask(self, program: Program, question: Callable[..., Any], *args: Any) -> Any:
+        """Call `question(agent, *args)`. Raises OpponentError, which names the agent, if that call raises."""
+        with self._blaming:
+            return program(self._numbers, *args, asked=(self._skeleton, question))
+
+    @property
+    def _blaming(self) -> AbstractContextManager[None]:
+        return blamed_on(self._agent.name, OpponentError)
 
     def _remember(self) -> Memory:
         """Update the agent with all new events, and return its memory."""
         agent = 1 - self.seat
         if self._num_told < 0:
-            self._memory, self._num_told = self._begin(self._views[0][agent]), 0
+            self._memory, self._num_told = self._ask(_ask_memory, *self._to_begin(self._views[0][agent])), 0
         for number in range(self._num_told, len(self.steps)):
             around = (self._views[number][agent], np.int32(self.steps[number].action), self._views[number + 1][agent])
-            self._memory = self._ask(_remember, self._key(_UPDATE, number), self._memory, *around)
+            self._memory = self._ask(_ask_memory, _remember, self._key(_UPDATE, number), self._memory, *around)
             self._num_told = number + 1
         return self._memory
 
-    def _begin(self, view: Observation) -> Memory:
+    def _to_begin(self, view: Observation) -> tuple[Any, ...]:
+        """Return the question, and its arguments, that create the agent's memory."""
         key = self._key(_START, 0)
-        return self._ask(_begin, key, view) if self._last is None else self._ask(_go_on, key, self._last, view)
+        return (_begin, key, view) if self._last is None else (_go_on, key, self._last, view)
 
     @property
     def _state(self) -> State:
@@ -215,11 +244,16 @@ def draw_seat(seed: int | None) -> int:
     return int(jax.random.bernoulli(key))
 
 
-@partial(jax.jit, static_argnums=(1, 2))
-def _ask(numbers: list[Array], skeleton: Skeleton, question: Callable[..., Any], *args: Any) -> Any:
-    """Return `question(agent, *args)` by a program shared by agents that differ only in their arrays."""
+def _call(numbers: list[Array], *args: Any, asked: tuple[Skeleton, Callable[..., Any]]) -> Any:
+    """Call `question(agent, *args)` in a compiled program shared by agents that differ only in their arrays."""
+    skeleton, question = asked
     (agent,) = static.join(numbers, skeleton)
     return question(agent, *args)
+
+
+_ask_choice: Final = Program(_call, static="asked")
+_ask_memory: Final = Program(_call, static="asked", is_light=True)
+"""For questions about the memory: they take milliseconds, and the first reply waits until they are compiled."""
 
 
 def _begin(agent: Agent, key: Array, view: Observation) -> Memory:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final
@@ -17,7 +17,7 @@ from rich.text import Text
 from unojax.agents import Agent
 from unojax.device.process import EXIT_INTERRUPTED
 from unojax.games.advisor import Advisor
-from unojax.games.ahead import Ahead
+from unojax.games.ahead import Ahead, Job
 from unojax.games.gamefile import GameFile, next_path, write_game
 from unojax.games.session import OpponentError, Session, advice_key
 from unojax.games.setup import Setup
@@ -142,10 +142,9 @@ class Conversation:
         if session.is_my_turn:
             action = self._ask()
         else:
-            is_ready = self.ahead is None or self.ahead.is_ready("moves")
-            with self._working(f"{self.opponent} is thinking" if is_ready else COMPILING):
-                if self.ahead is not None:
-                    self.ahead.wait("moves")
+            # A forced action needs none of the agent's programs.
+            needed: tuple[Job, ...] = ("moves",) if session.agent_has_choice else ()
+            with self._ready(f"{self.opponent} is thinking", *needed):
                 action = session.reply()
         if action is None:
             return self._take_back()
@@ -228,14 +227,21 @@ class Conversation:
         elif self.advisor is None:
             self._say(Text("There is no advice in this game: it was started with --hints none."))
         else:
-            what = "advice" if session.seen else "first advice"
-            is_ready = self.ahead is None or self.ahead.is_ready(what)
-            with self._working("thinking" if is_ready else COMPILING):
-                if self.ahead is not None:
-                    self.ahead.wait(what)
+            needed: tuple[Job, ...] = ("first advice", "advice") if session.seen else ("first advice",)
+            with self._ready("thinking", *needed):
                 told = self.advisor.advise(self._views)
             has_acted = not all(seen.is_mine for seen in session.seen)
             self._say(view.advice(told, session.view, has_acted=has_acted))
+
+    @contextlib.contextmanager
+    def _ready(self, what: str, *needed: Job) -> Iterator[None]:
+        """Show that the program is computing, once the programs that it needs are compiled."""
+        ahead = self.ahead
+        if ahead is not None and not ahead.is_ready(*needed):
+            with self._working(COMPILING):
+                ahead.wait(*needed)
+        with self._working(what):
+            yield
 
     def _working(self, what: str) -> AbstractContextManager[object]:
         return self.console.status(what) if self.animate else contextlib.nullcontext()

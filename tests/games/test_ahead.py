@@ -1,0 +1,62 @@
+"""Programs compiled while the person thinks: in what order, and what waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Event
+from typing import Any
+
+import pytest
+
+from tests.games.playing import session_from
+from unojax.games.ahead import Ahead
+from unojax.games.session import OpponentError
+
+
+class Parts:
+    """A session's or an advisor's programs, which note their names when they are compiled."""
+
+    def __init__(self, done: list[str], first: list[Callable[[], object]], names: tuple[str, ...] = (), later: str = ""):
+        self.view, self.seen = None, []
+        self._first = [*first, *(lambda name=name: done.append(name) for name in names)]
+        self._later = [lambda: done.append(later)]
+
+    def programs(self, start: Any = None) -> list[Callable[[], object]]:
+        return self._first
+
+    def later_programs(self, start: Any) -> list[Callable[[], object]]:
+        return self._later
+
+
+def test_the_job_that_the_person_waits_for_comes_first():
+    """Both threads are busy with the moves when the person asks for advice; the rest of the moves comes after it."""
+    done, go = list[str](), Event()
+    ahead = Ahead(Parts(done, [go.wait, go.wait], ("move",)), Parts(done, [], ("look",), "later"))  # type: ignore[arg-type]
+    assert not ahead.is_ready("moves") and not ahead.is_ready("first advice")
+    ahead._waiting.sort(key=lambda part: part.job == "moves")
+    ahead.prefer("first advice")
+    go.set()
+    ahead.wait("first advice")
+    assert "look" in done and ahead.is_ready("first advice")
+    ahead.wait("advice", "moves")
+    assert sorted(done) == ["later", "look", "move"] and done.index("look") < done.index("move")
+    ahead.close()
+
+
+def test_an_error_is_raised_where_it_is_waited_for():
+    def fail() -> None:
+        raise OpponentError("the opponent failed")
+
+    ahead = Ahead(Parts([], [fail]), None)  # type: ignore[arg-type]
+    with pytest.raises(OpponentError, match="the opponent failed"):
+        ahead.wait("moves")
+    assert ahead.is_ready("advice"), "no advice, nothing to wait for"
+    ahead.close()
+
+
+def test_an_opponent_without_a_choice_needs_no_program(monkeypatch: pytest.MonkeyPatch):
+    session = session_from("R0,R2/Y1,Y2/Y0/* R3 0 0 1 - *")
+    session.play(0)
+    assert not session.is_my_turn and not session.agent_has_choice
+    monkeypatch.setattr(session, "_ask", lambda *args: pytest.fail("asked"))
+    assert session.reply() == 60
