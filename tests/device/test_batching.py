@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from unojax.device.batching import Agenda, for_chosen, look_up, num_turns, put_rows, take_part, take_rows, together
+from unojax.device.tracing import traced_once
 
 
 def test_only_the_chosen_are_worked_on():
@@ -33,6 +34,19 @@ def test_a_function_of_a_batch_gets_all_of_it_from_within_vmap():
     assert sizes[0] == 1 and sizes[-1] == 5
     np.testing.assert_array_equal(jax.jit(jax.vmap(of_row, (None, None, 0)))(one, x, x), 1 + x[:, None] * x)
     assert sizes[-1] == 25
+
+
+def test_what_runs_row_by_row_is_traced_once() -> None:
+    traced = []
+
+    @traced_once
+    def of_row(x: jax.Array) -> jax.Array:
+        traced.append(x)
+        return 2 * x
+
+    doubled = jax.vmap(jax.jit(together(lambda shared, xs: jax.lax.map(of_row, xs))), (None, 0))
+    np.testing.assert_array_equal(jax.jit(doubled)((), np.arange(6.0).reshape(2, 3)), 2 * np.arange(6.0).reshape(2, 3))
+    assert len(traced) == 1
 
 
 def test_shared_arguments_and_closures_may_differ():

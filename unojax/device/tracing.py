@@ -54,7 +54,10 @@ def open_closure(function: Callable[..., Any], *args: Any) -> tuple[Callable[...
     Returns:
         `opened(captured, *args)`, which equals `function(*args)`, and the captured arrays.
     """
-    closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
+    # The rules of `custom_vmap` run with an explicit mesh, and JAX caches traces by it. Set it here too, so that functions which
+    # are traced here are not traced again there.
+    with jax.sharding.use_abstract_mesh(jax.sharding.get_abstract_mesh()):
+        closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
     is_traced = [isinstance(const, Tracer) for const in closed.consts]
     structure = jax.tree.structure(shapes)
 
