@@ -84,7 +84,7 @@ def belief_full_deck(figure: Figure) -> None:
     axes.set_yticks(range(len(names)), list(names.values()))
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
-    axes.set(xlabel="nats that are missing per update: the shorter, the better")
+    axes.set(xlabel="negative log score, nats per update (shorter is better)")
     figure.legend(loc="outside upper left", ncols=2)
 
 
@@ -123,7 +123,7 @@ def belief_calibration(figure: Figure) -> None:
 
 
 def win_calibration(figure: Figure) -> None:
-    """What was said less what was won, with two standard errors, in each tenth of the win probabilities."""
+    """Stated win probability minus observed win rate, with two standard errors, in each bin of the win probabilities."""
     axes = figure.subplots()
     axes.axhline(0, color="C3", linewidth=1, linestyle="--")
     for number, row in enumerate(read("win_calibration")["rows"]):
@@ -139,7 +139,7 @@ def win_calibration(figure: Figure) -> None:
         )
     axes.xaxis.set_major_formatter(PercentFormatter(1))
     axes.yaxis.set_major_formatter(PercentFormatter(1))
-    axes.set(xlabel="win probability said", ylabel="said - won")
+    axes.set(xlabel="stated win probability", ylabel="stated - observed")
     figure.legend(loc="outside upper left", ncols=3)
 
 
