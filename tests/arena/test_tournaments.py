@@ -36,6 +36,8 @@ def test_an_interrupted_tournament_resumes_to_the_matches_of_play_match(tmp_path
     with pytest.raises(KeyboardInterrupt):
         play(results=results, on_progress=stop)
     assert not latest[-1].complete and latest[-1].num_asked == 96
+    with open(results, "a") as file:
+        file.write('{"seed": 3, "pairs": [0, 1')  # what a crash in the middle of a line leaves
     again = play(results=results)
     assert again.complete and 0 < again.num_found < 96 and again.num_asked == 96 - again.num_found
     assert list(again.matches) == [(0, 1), (0, 2), (1, 2)]
