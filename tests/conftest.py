@@ -54,7 +54,7 @@ MEMORY_KEPT = 1.2e9
 """Bytes that a worker may hold from one file to the next; with the dearest file on top it stays below 2 GB."""
 
 
-PROGRAMS_OF_A_FILE = 40
+PROGRAMS_OF_A_FILE = 50
 """Programs that a file may build if it has no constant `PROGRAMS`."""
 
 

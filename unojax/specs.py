@@ -32,7 +32,7 @@ POLICY_NAMES: Final = (
 )
 """Names in `unojax.policies.POLICIES`, available without importing JAX; a test keeps the two equal."""
 
-SHIPPED_RULES: Final = ("default", "rlcard", "official")
+SHIPPED_RULES: Final = ("default", "rlcard", "official", "house")
 """Rules supported by shipped networks, available without importing JAX; a test keeps the two equal."""
 _LAST_KEYS: Final = {"process": "command", "rlcard": "model"}
 """Keys without a name in the spec. Their value is the rest of the spec, verbatim: `process:seconds=2,python

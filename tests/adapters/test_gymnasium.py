@@ -305,7 +305,7 @@ def test_seeds_and_refusals():
             "reset_mask": lambda: envs.reset(options={"reset_mask": np.ones(FEW, bool)}),
             "rules": lambda: UnoEnv(rules="homely"),
             "rules (a dict)": lambda: UnoEnv(rules={"stacking": True}),
-            "agent 'value'": lambda: UnoEnv(rules="house"),
+            "agent 'value'": lambda: UnoEnv(rules="house,skip_forfeits=false"),
             "the seat's first move": lambda: UnoEnv("uniform", Rules(max_steps=1), seat=1).reset(seed=0),
             "actions": lambda: envs.step(np.zeros(3, int)),
         }

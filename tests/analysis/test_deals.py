@@ -17,7 +17,7 @@ from unojax.policies import RulePolicy
 from unojax.rules import Rules
 from unojax.text import format_action
 
-PROGRAMS: Final = 50  # deals and games of three rule sets
+PROGRAMS: Final = 70  # deals and games of three rule sets
 
 
 FULL_DECK = np.asarray(cards.COPIES, int)

@@ -27,7 +27,7 @@ from unojax.rules import Rules
 from unojax.simulation import simulate
 
 NUM_PAIRS = 40
-PROGRAMS = 60  # memories, faulty agents, and lanes under other rules
+PROGRAMS = 80  # memories, faulty agents, and lanes under other rules
 
 play = partial(play_match, rules=RULES, batch_size=BATCH)
 

@@ -31,7 +31,7 @@ from unojax.belief.updaters import ParticleFilter
 from unojax.observation import observe
 from unojax.policies import POLICIES
 
-PROGRAMS: Final = 130  # refusals build beliefs outside of jit
+PROGRAMS: Final = 150  # refusals build beliefs outside of jit
 
 
 NUM_RUNS, NUM_PARTICLES = 16, 256

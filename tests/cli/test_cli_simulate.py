@@ -25,7 +25,7 @@ from unojax.simulation import Counting, LongGameError, Stream
 from unojax.simulation.tally import Tally
 from unojax.terminal import tables
 
-PROGRAMS: Final = 60  # four sets of rules, with and without rows
+PROGRAMS: Final = 80  # four sets of rules, with and without rows
 # Games of these rules end in every way there is: won, by stalemate, drawn, truncated.
 DECK = "colors=2,ranks=0-2+S++2,copies=1,wilds=1"
 RULES = Rules(deck=parse_deck(DECK), hand_size=3, start_card="any", max_steps=16, step_penalty=0.125)

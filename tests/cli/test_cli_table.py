@@ -15,7 +15,7 @@ from unojax.games.gamefile import read_game
 from unojax.terminal.entries import Command, Input, read_input
 from unojax.terminal.table_conversation import TableConversation
 
-PROGRAMS: Final = 60  # official rules, with a belief over two types
+PROGRAMS: Final = 80  # official rules, with a belief over two types
 # Rules and agent of `tests/games/test_at_table.py`, with which this file shares its programs.
 RULES = Rules.official(deck=parse_deck("colors=2,ranks=0-3+S++2,copies=1,wilds=2"), hand_size=3)
 AGENT = "mc:rollouts=16,particles=64,policy=uniform,model=uniform|scarcest-color"

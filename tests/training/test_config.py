@@ -29,7 +29,7 @@ from unojax.belief.updaters import ParticleFilter
 from unojax.rules import Rules
 from unojax.value import NetworkConfig, load_pretrained
 
-PROGRAMS = 60  # networks begin outside `jit`
+PROGRAMS = 80  # networks begin outside `jit`
 PLAIN = str(Path(value.__file__).parent / "value.safetensors")
 DEFAULT = ValueConfig()
 FILE = """

@@ -6,6 +6,7 @@ The rules that depend on more than the top card are those of `unojax.value.featu
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
@@ -309,7 +310,8 @@ def test_networks_play_only_by_turns_that_they_were_trained_for(tmp_path: Path):
 
 def test_training_can_begin_with_a_network_of_plainer_turns():
     """The columns that it lacks begin with zero weights, so its values stay."""
-    config = ValueConfig(init="pretrained", network=replace(ValueConfig().network, width=192), play=SelfPlay(rules="house"))
+    plainer = str(resources.files("unojax.value") / "value.safetensors")
+    config = ValueConfig(init=plainer, network=replace(ValueConfig().network, width=192), play=SelfPlay(rules="house"))
     begun, shipped = config.network_of(config.start()), load_pretrained()
     assert begun.config.rules == ("house",) and shipped.config.rules == ("default", "rlcard")
     state = make_state("R1 R2 B9", "Y1 Y2", "R+2", penalty=2, rules=HOUSE)

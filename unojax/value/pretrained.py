@@ -22,7 +22,7 @@ from unojax.value.network import Network, NetworkConfig, Params, check_network, 
 
 PRETRAINED: Final = "pretrained"
 """Name of the bundled network, for any rules."""
-_FILES: Final = ("value.safetensors", "official.safetensors")
+_FILES: Final = ("value.safetensors", "official.safetensors", "house.safetensors")
 _FORMAT: Final = "unojax value network 2"
 
 
