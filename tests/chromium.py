@@ -1,4 +1,4 @@
-"""Fixtures for pages in a headless Chromium, of which a process has at most one."""
+"""Fixtures for pages in one headless Chromium per process."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture
 def open_page(chromium: Any) -> Any:
-    """A context manager that opens an address in a window of its own, and fails at the end if the page complained or requested an
-    address that does not begin with `home` (None: the address). Complaints that contain `forgives` are allowed."""
+    """Context manager that opens an address, and fails at the end if the page complained or requested an address outside `home`
+    (None: the address). Complaints that contain `forgives` are allowed.
+    """
 
     @contextmanager
     def opened(address: str, *, home: str | None = None, forgives: str = "", **options: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Settings for all tests; read by pytest before any test module, and so before JAX is imported."""
+"""Settings for all tests, read before JAX is imported."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ PROGRAMS_OF_A_FILE = 50
 
 
 def pytest_collection_finish() -> None:
-    """Let the collector pass over modules and tests, which live until the end."""
+    """Exempt modules and tests from garbage collection."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
 def compile_fast_or_well(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Optimise the programs of tests that say so."""
+    """Optimise the programs of tests marked so."""
     if request.node.get_closest_marker("optimized") is None:
         yield
         return
@@ -80,9 +80,9 @@ def compile_fast_or_well(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def stay_within_compile_budget(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail a file of `make test` that compiles more programs than its constant `PROGRAMS`, or `PROGRAMS_OF_A_FILE` without it.
+    """Fail a file of `make test` that compiles more programs than its constant `PROGRAMS` (default `PROGRAMS_OF_A_FILE`).
 
-    Each operation on JAX arrays outside `jit` is a program for each shape, so NumPy prepares and compares arrays in tests.
+    Each operation on JAX arrays outside `jit` is a program for each shape, so use NumPy to prepare and compare arrays.
     """
     if request.config.getoption("markexpr") != "not slow":
         # Slow tests build programs of their own.
@@ -97,7 +97,7 @@ def stay_within_compile_budget(request: pytest.FixtureRequest) -> Iterator[None]
 
 @functools.cache
 def build_events() -> list[str]:
-    """Return a list that grows by an element with each program that JAX builds or loads from its cache in this process."""
+    """Return a list that grows by an element with each program that JAX builds or loads in this process."""
     import jax
 
     events: list[str] = []
@@ -111,13 +111,13 @@ def build_events() -> list[str]:
 
 
 def programs_built() -> int:
-    """Return the number of programs that JAX has built in this process."""
+    """Return the number of programs built in this process."""
     return len(build_events())
 
 
 @pytest.fixture(scope="module", autouse=True)
 def forget_programs() -> Iterator[None]:
-    """Let go of compiled programs after a file that leaves a worker large: it would come to hold several GB of them."""
+    """Free compiled programs after files that leave a worker with several GB of them."""
     yield
     if memory_held() < MEMORY_KEPT:
         return
@@ -131,7 +131,7 @@ def forget_programs() -> Iterator[None]:
 
 
 def memory_held() -> float:
-    """Tell how many bytes this process holds; infinitely many where Linux is not there to say."""
+    """Return the bytes held by this process; infinity except on Linux."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:

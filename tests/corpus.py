@@ -1,8 +1,7 @@
-"""Random games that many tests read: seven rule sets, 100 games each, as NumPy arrays. They are made once in a process.
+"""Random games for many tests: seven rule sets, 100 games each, NumPy, played once in a process.
 
-`tests/test_game_against_oracle.py` compares every state and legal mask of them with the plain-Python oracle, so other tests may
-rely on them. A test that needs games, positions or views takes them from here instead of playing its own, which costs a
-compilation for each rule set and shape:
+`tests/test_game_against_oracle.py` compares every state and legal mask with the plain-Python oracle, so other tests may rely on
+them. Take games, positions and views from here, because own ones cost a compilation for each rule set and shape:
 
     played = corpus.games("default")                  # states [100, 161, ...], masks [100, 161, 61], actions [100, 160]
     seen = corpus.views("default", 0)                 # what player 0 observes of these states, [100, 161, ...]
@@ -45,14 +44,13 @@ NUM_STEPS: Final = 160
 
 @functools.cache
 def games(name: str) -> Played:
-    """Return the games of a rule set, with one illegal action in about thirty: states [100, 161, ...], masks [100, 161, A],
-    actions [100, 160], on the host."""
+    """Return the games of a rule set, with one illegal action in about thirty."""
     return play(0, num_games=NUM_GAMES, num_steps=NUM_STEPS, rules=RULES[name])
 
 
 @functools.cache
 def views(name: str, seat: int) -> Observation:
-    """Return what a seat observes in the games of a rule set: fields [100, 161, ...], on the host."""
+    """Return a seat's observations of the games of a rule set, [100, 161, ...]."""
     return jax.device_get(_observe_all(games(name).states, seat))
 
 
@@ -61,20 +59,20 @@ _observe_all = jax.jit(jax.vmap(jax.vmap(observe, (0, None)), (0, None)))
 
 @functools.cache
 def moments(name: str) -> np.ndarray:
-    """Return all positions of the games up to their ends: int[N, 2], numbers of a game and of a step, in order."""
+    """Return all positions of the games up to their ends, game and step, int[N, 2]."""
     states = games(name).states
     is_over = states.terminated | states.truncated
     return np.argwhere(np.cumsum(is_over, axis=1) <= 1)
 
 
 def endings(name: str) -> np.ndarray:
-    """Return the positions among `moments` in which a game has ended: int[N, 2]."""
+    """Return the positions among `moments` at which a game has ended, int[N, 2]."""
     states = games(name).states
     return np.array([place for place in moments(name) if (states.terminated | states.truncated)[*place]])
 
 
 def positions(name: str, number: int, *, seed: int = 0) -> list[tuple[int, int]]:
-    """Draw random positions of unfinished games: pairs of a game and a step, without repetition."""
+    """Draw random positions of unfinished games, pairs of game and step, without repetition."""
     states = games(name).states
     running = np.argwhere(~(states.terminated | states.truncated)[:, :-1])
     chosen = np.random.default_rng(seed).choice(len(running), number, replace=False)
@@ -82,13 +80,13 @@ def positions(name: str, number: int, *, seed: int = 0) -> list[tuple[int, int]]
 
 
 def at(rows: Tree, places: np.ndarray | tuple[int, int]) -> Tree:
-    """Return the rows of arrays [100, 161, ...] at one place (game, step), or at int[N, 2] places: fields [N, ...]."""
+    """Return the rows of arrays [100, 161, ...] at one place (game, step), or at places int[N, 2]."""
     game, step = np.moveaxis(np.asarray(places), -1, 0)
     return jax.tree.map(lambda x: x[game, step], rows)
 
 
 def replay(name: str, game: int, num_steps: int = NUM_STEPS) -> Replay:
-    """Return a game, or its first steps, as `games.replay` reads one: without the illegal actions."""
+    """Return a game, or its first steps, without the illegal actions."""
     played = games(name)
     states = played.states.replace(error=np.zeros_like(played.states.error))
     legal = np.flatnonzero(np.diff(states.step_count[game]))[:num_steps]

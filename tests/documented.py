@@ -1,4 +1,4 @@
-"""Whether JSON that a command wrote fits its schema, which the page of the documentation shows too: `mismatches`."""
+"""Comparison of a command's JSON with its schema: `mismatches`."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def _validator(command: str) -> Draft202012Validator:
 
 
 def mismatches(data: dict[str, Any]) -> list[str]:
-    """Compare what a command wrote with its schema: the path of each value that does not fit, and the reason."""
+    """Return the path of each value that does not fit the schema, and the reason."""
     return [f"{error.json_path}: {error.message}" for error in _validator(data["command"]).iter_errors(data)]

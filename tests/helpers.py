@@ -1,4 +1,4 @@
-"""Helpers of several directories: crafted positions, random games, refusals, the oracle's form of rules, a statistical test."""
+"""Helpers of several directories: crafted positions, random games, rejections, the oracle's form of rules, a statistical test."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ fold_in_all = jax.jit(jax.vmap(jax.random.fold_in, (0, None)))
 
 
 def run_on_devices(program: str, num_devices: int) -> Any:
-    """Run a program in a process with this number of CPU devices, and return the JSON on the last line that it prints."""
+    """Run a program with `num_devices` CPU devices, and return the JSON on its last line."""
     environment = os.environ | {"JAX_NUM_CPU_DEVICES": str(num_devices), "JAX_PLATFORMS": "cpu"}
     found = subprocess.run(
         [sys.executable, "-c", program], env=environment, cwd=ROOT, capture_output=True, text=True, check=False
@@ -50,14 +50,14 @@ def run_on_devices(program: str, num_devices: int) -> Any:
 
 
 def free_address() -> str:
-    """Return an address on this machine at which several processes can meet."""
+    """Return a free address on this machine."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         return f"localhost:{free.getsockname()[1]}"
 
 
 def slow_but(quick: Collection[Any], cases: Iterable[Any]) -> list[Any]:
-    """Return parameters of a test: `make test` runs the quick ones, and the slow part all others."""
+    """Return parameters of a test: `make test` runs the quick ones, and the slow part the others."""
     return [case if case in quick else pytest.param(case, marks=pytest.mark.slow) for case in cases]
 
 
@@ -79,7 +79,7 @@ def seated(seat: int, mine: str, theirs: str, top: str, **others) -> State:
 
 
 def after(state: State, *actions: str, seed: int = 0) -> State:
-    """Return the state after some legal actions, given as text."""
+    """Return the state after legal actions, given as text."""
     for index, action in enumerate(actions):
         key = jax.random.fold_in(jax.random.key(seed), index)
         state = jitted_step(state, np.int32(parse_action(action)), key)
@@ -88,12 +88,10 @@ def after(state: State, *actions: str, seed: int = 0) -> State:
 
 
 def legal(state: State) -> set[int]:
-    """Return the legal actions."""
     return set(np.flatnonzero(jitted_mask(state)).tolist())
 
 
 def actions(text: str) -> set[int]:
-    """Read several actions."""
     return {parse_action(word) for word in text.split()}
 
 
@@ -109,7 +107,7 @@ def counts_of(onehots: ArrayLike) -> np.ndarray:
 
 
 def by_kind(counts: ArrayLike) -> np.ndarray:
-    """Return the cards of each kind, the four colours and wilds: int[..., 54] -> int[..., 5]."""
+    """Return the number of cards of each colour and wilds: int[..., 54] -> int[..., 5]."""
     kind_of_type = np.where(cards.COLOR_OF_TYPE < 0, color_bounds.WILDS, cards.COLOR_OF_TYPE)
     return np.asarray(counts) @ (kind_of_type[:, None] == np.arange(color_bounds.NUM_KINDS)).astype(int)
 
@@ -120,7 +118,7 @@ def counter(counts: np.ndarray) -> Counter[str]:
 
 
 def variant(rules: Rules) -> oracle.Variant:
-    """Return the oracle's form of the rules: the fields of the same names, and three conditions of the start."""
+    """Return the oracle's form of the rules."""
     same = {field.name for field in fields(oracle.Variant)} & set(field_types())
     return oracle.Variant(
         **{name: getattr(rules, name) for name in same - {"deck"}},
@@ -132,10 +130,10 @@ def variant(rules: Rules) -> oracle.Variant:
 
 
 def refusals(calls: Mapping[str, Callable[[], object]]) -> None:
-    """Check that each call raises a ValueError whose message contains the call's key, the name of the argument it refuses.
+    """Check that each call raises a ValueError whose message contains the call's key, the name of an argument.
 
-    All calls run. Those that raise nothing, or do not name the argument, are listed together. A key may end in blanks and further
-    text in round brackets, which distinguishes calls: "hand_size (negative)".
+    All calls run, and failures are listed together. A key may end in text in round brackets, which distinguishes calls:
+    "hand_size (negative)".
     """
     failures = []
     for key, call in calls.items():
@@ -150,12 +148,12 @@ def refusals(calls: Mapping[str, Callable[[], object]]) -> None:
 
 
 def refused_texts(read: Callable[[str], object], texts: Mapping[str, Collection[str]]) -> None:
-    """Check that `read` raises a ValueError for each text, whose message contains the word that the text is listed under."""
+    """Check that `read` raises a ValueError for each text, with the word that it is listed under in the message."""
     refusals({f"{word} ({text})": partial(read, text) for word, listed in texts.items() for text in listed})
 
 
 class Played(NamedTuple):
-    """G random games of T steps, on the host: states [G, T + 1, ...], masks [G, T + 1, 61], actions [G, T]."""
+    """G random games of T steps, NumPy: states [G, T + 1, ...], masks [G, T + 1, 61], actions [G, T]."""
 
     states: State
     masks: np.ndarray
@@ -168,9 +166,9 @@ NUM_GAMES = 100
 
 @lru_cache(maxsize=2)
 def play(seed: int, *, num_games: int = NUM_GAMES, num_steps: int, rules: Rules) -> Played:
-    """Play random games in one call; the last ones are kept for the next test.
+    """Play random games in one call; the last ones are cached for the next test.
 
-    The actions are uniform over the legal ones, but one in thirty is any number from -30 to 99.
+    Actions are uniform over the legal ones, except that one in thirty is any number from -30 to 99.
     """
     keys = jax.random.split(jax.random.key(seed), num_games)
     return Played(*jax.device_get(_compiled(num_games, num_steps, rules)(keys)))
@@ -178,7 +176,7 @@ def play(seed: int, *, num_games: int = NUM_GAMES, num_steps: int, rules: Rules)
 
 @lru_cache(maxsize=4)
 def _compiled(num_games: int, num_steps: int, rules: Rules) -> jax.stages.Compiled:
-    """Compile the program of `play`: many files use the same few, and JAX's own caches are cleared between files."""
+    """Compile the program of `play`, and keep it: JAX's own caches are cleared between files."""
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), num_games))
     return _play.lower(keys, num_steps=num_steps, rules=rules).compile()
 
@@ -204,10 +202,9 @@ def _play(keys: jax.Array, *, num_steps: int, rules: Rules) -> tuple[State, jax.
 
 
 def assert_distributed(observed: Sequence[int] | np.ndarray, probabilities: Sequence[float] | np.ndarray) -> None:
-    """Test by chi-square how often each outcome came up; a true hypothesis is rejected with `ERROR_PROBABILITY`.
+    """Test frequencies by chi-square, with the error probability `ERROR_PROBABILITY`.
 
-    Outcomes of probability 0 must not have come up at all. The others must be expected 5 times or more, so that the chi-square
-    approximation holds.
+    Outcomes of probability 0 must not occur. The others must be expected 5 times or more.
     """
     observed, probabilities = np.asarray(observed), np.asarray(probabilities, float)
     possible = probabilities > 0
@@ -218,7 +215,7 @@ def assert_distributed(observed: Sequence[int] | np.ndarray, probabilities: Sequ
 
 
 def assert_trees_equal(one, other) -> None:
-    """Check for the same structure, and equal leaves of equal dtype."""
+    """Check for equal structure, leaves and dtypes."""
     assert jax.tree.structure(one) == jax.tree.structure(other)
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
         assert a.dtype == b.dtype

@@ -29,7 +29,6 @@ class Block(NamedTuple):
 
 
 def blocks_of(page: Path) -> list[Block]:
-    """Read all blocks of a page."""
     text = page.read_text(encoding="utf-8")
     found = []
     for fence in _FENCE.finditer(text):
@@ -56,15 +55,15 @@ def missing_libraries(block: str) -> set[str]:
 
 
 def run_page(page: Path, *, optional: frozenset[str] = frozenset(), commands: Mapping[str, str] | None = None) -> int:
-    """Run a page from top to bottom in the current folder, and return how many blocks were run.
+    """Run a page in the current folder, and return the number of blocks that ran.
 
-    A block `python` that is a file is written to it, any other is run; it must print the block `output` under it
-    (`assert_printed`), if there is one. A line `unojax ...` of a block `sh` is run as a command.
+    A `python` block is run, or written if it is a file. It must print the `output` block below it, if any (`assert_printed`). A
+    line `unojax ...` of an `sh` block is run as a command.
 
     Args:
         page: A file of Markdown.
-        optional: Libraries. Blocks that import one that is not installed are left out.
-        commands: Replacements of parts of commands and code, so that they take less time. None: no commands are run.
+        optional: Libraries whose blocks are skipped if they are not installed.
+        commands: Replacements in commands and code, to save time. None: no commands are run.
     """
     namespace: dict[str, Any] = {"__name__": "page"}
     blocks = blocks_of(page)
@@ -94,8 +93,7 @@ def run_page(page: Path, *, optional: frozenset[str] = frozenset(), commands: Ma
 def assert_printed(printed: str, shown: str, where: str) -> None:
     """Compare printed text with a page.
 
-    Numbers with a decimal point or before a sign of per cent are measured, and may differ by 2 in their last place, as they do
-    from machine to machine. All others are equal.
+    Numbers with a decimal point or before a per cent sign are measured, and may differ by 2 in their last place.
     """
     assert _NUMBER.sub("#", printed).split() == _NUMBER.sub("#", shown).split(), where
     for ours, theirs in zip(_NUMBER.finditer(printed), _NUMBER.finditer(shown), strict=True):

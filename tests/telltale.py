@@ -1,4 +1,4 @@
-"""A stand-in for the advisor of a board, for tests of the board."""
+"""A stub for a board's advisor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unojax.games.choices import choices
 
 
 class TellTale:
-    """An advisor at no cost. Every number that it returns depends on all of its input."""
+    """Advisor without computation, whose numbers depend on all of its input."""
 
     def __init__(self, search, key, *, log_types=None, steps_before=0):
         self._seed, self.log_types = np.asarray(jax.random.key_data(key)).tolist(), log_types

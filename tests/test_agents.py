@@ -1,4 +1,4 @@
-"""Agents made from text, and what they share: names, settings, memory between games.
+"""Agents from text, and their common parts: names, settings, memory between games.
 
 Contract: policies and agents.
 """
@@ -40,7 +40,7 @@ look = jax.jit(observe)
 
 @dataclass(frozen=True)
 class Made:
-    """An agent of the factory `example`, as far as the parser sees."""
+    """An agent of the factory `example`."""
 
     name: str
     settings: dict[str, Any]
@@ -71,7 +71,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_name_makes_an_agent():
-    """Policies are agents of their names; so is an entry that is a policy."""
+    """Policies are agents of their names, as are entries that are policies."""
     for name in POLICIES:
         assert parse_agent(name) == PolicyAgent(name, POLICIES[name])
     assert parse_agent("instance") == PolicyAgent("instance", POLICIES["uniform"])
@@ -81,7 +81,7 @@ def test_every_name_makes_an_agent():
 
 
 def test_agents_of_others_are_registered_once(monkeypatch: pytest.MonkeyPatch):
-    """Except by a module that is imported again."""
+    """Except if their module is imported again."""
     monkeypatch.setattr("unojax.specs.AGENTS", dict(AGENTS))
 
     def load() -> Any:
@@ -175,7 +175,7 @@ def test_a_player_in_any_form_becomes_an_agent():
 
 
 def test_the_hidden_hand_is_shown_to_oracles_alone():
-    """No search ever reads it; an oracle baseline is shown it by `reveal`."""
+    """`reveal` shows it to an oracle baseline, and to no search."""
     state, key = make_state("R1 R2", "B1 W", "R7"), jax.random.key(0)
     seen = look(state, 0)
     for spec in ("uniform", "value:belief=unseen", "mc:belief=unseen"):
@@ -204,7 +204,7 @@ def test_an_updater_by_its_settings():
 
 @pytest.mark.parametrize("belief", ["particles", "unseen"])
 def test_hands_of_a_player_that_tracks_and_of_one_that_does_not(belief: Literal["particles", "unseen"]):
-    """Particles stay those of the memory; unseen cards are drawn again, from the current position."""
+    """Particles come from the memory, unseen cards from the current position."""
     updater = parse_updater(belief, particles=8)
 
     @jax.jit
@@ -222,7 +222,7 @@ def test_hands_of_a_player_that_tracks_and_of_one_that_does_not(belief: Literal[
 
 
 def test_an_agent_plays_under_all_rules():
-    """The shipped network where it knows the rules, else a search."""
+    """The shipped network if it knows the rules, else a search."""
     for rules in [*PRESETS.values(), Rules(skip_forfeits=False), Rules(stacking=True), Rules(hand_size=5)]:
         network, name = load_network("pretrained", rules), choose_opponent(None, rules)
         assert name == ("value" if knows_turns(network, rules) else "mc:rollouts=200")
@@ -243,7 +243,6 @@ def test_the_registry_needs_no_jax():
     ],
 )
 def test_the_type_of_the_opponent_carries_over_to_the_next_game(spec: str):
-    """And nothing else of the last game does."""
     agent = parse_agent(spec)
     seen = look(make_state("R1 R2 B3", "Y1 Y2 Y3", "R0"), 0)
     first = jax.device_get(jax.jit(agent.init)(jax.random.key(0), seen))
@@ -270,7 +269,7 @@ def test_other_agents_begin_each_game_anew():
 
 
 def test_advisers_assume_an_opponent_who_plays_as_well_as_the_player():
-    """Unless a person names another model."""
+    """Unless another model is named."""
     for search in (*map(parse_agent, (DEFAULT_SEARCH, TABLE_SEARCH, DEFAULT_ADVISER)), PlayGame()._adviser(Rules())):
         assert isinstance(search, SearchAgent)
         assert search.updater.opponent == parse_opponent("peer")

@@ -18,7 +18,7 @@ INDEX = np.arange(4, dtype=np.uint32)
 
 @cache
 def labelled_sets() -> np.ndarray:
-    """bool[N, 108] sets of labelled cards: the empty one, the full one, and random ones from sparse to dense."""
+    """Return sets of labelled cards, bool[N, 108]: empty, full, and random ones from sparse to dense."""
     rng = np.random.default_rng(1)
     sets = rng.random((NUM_SETS, 108)) < rng.random((NUM_SETS, 1))
     sets[0], sets[1] = False, True
@@ -27,7 +27,7 @@ def labelled_sets() -> np.ndarray:
 
 @cache
 def packed() -> bits.Words:
-    """The labelled sets packed by definition: slot s is bit s modulo 27 of word s // 27."""
+    """Pack the labelled sets by definition: slot s is bit s modulo 27 of word s // 27."""
     return words_of(labelled_sets())
 
 
@@ -36,17 +36,17 @@ def words_of(sets: np.ndarray) -> bits.Words:
 
 
 def canonical(sets: np.ndarray) -> np.ndarray:
-    """bool[N, 108] with the lowest copies of each type, by the definition."""
+    """Return the lowest copies of each type by definition, bool[N, 108]."""
     return counts_of(sets)[:, cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT
 
 
 def slots_of(words: bits.Words) -> np.ndarray:
-    """bool[N, 108]: inverts `words_of`."""
+    """Invert `words_of`: bool[N, 108]."""
     return ((np.stack(jax.device_get(words), -1)[..., None] >> np.arange(27)) & 1).astype(bool).reshape(-1, 108)
 
 
 def options(words: bits.Words) -> np.ndarray:
-    """Packed options as bool[N, 4, 15]; no other bit may be set."""
+    """Return packed options as bool[N, 4, 15]; no other bit may be set."""
     array = slots_of(words).reshape(-1, 4, 27)
     assert not array[:, :, 13:25].any()
     return array[:, :, [*range(13), 25, 26]]
@@ -92,7 +92,7 @@ def test_constants_and_ranks_are_those_of_the_layout():
 
 
 def brute_force_options(held: np.ndarray, color: int, rank: int) -> np.ndarray:
-    """bool[4, 15]: by the sentence of the rules, card by card. `held` is int[54]."""
+    """Return the options of int[54] `held` by the rules, card by card, bool[4, 15]."""
     allowed = np.zeros((4, 15), bool)
     for t in np.flatnonzero(held):
         own_color, own_rank = cards.COLOR_OF_TYPE[t], cards.RANK_OF_TYPE[t]
@@ -104,7 +104,7 @@ def brute_force_options(held: np.ndarray, color: int, rank: int) -> np.ndarray:
 
 
 def test_playable_is_color_or_rank_or_wild():
-    """And the types of a set are the ranks held in any copy."""
+    """The types of a set are the ranks held in any copy."""
     held = counts_of(labelled_sets())
     allowed = np.stack([[brute_force_options(each, c, 13)[c] for c in range(4)] for each in held])
     np.testing.assert_array_equal(options(jax.jit(bits.types)(packed())), allowed)
@@ -124,7 +124,7 @@ def test_canonical_forgets_which_copies_are_held_and_merge_adds_multisets():
 
 
 def test_elements_are_found_put_in_and_taken_out():
-    """Of random sets, every slot in turn, against one-hots; a bit of 0 changes nothing."""
+    """Every slot in turn, against one-hots; a bit of 0 changes nothing."""
     onehots = np.random.default_rng(0).random((cards.NUM_CARDS, cards.NUM_CARDS)) < 0.5
     slot = np.arange(cards.NUM_CARDS)
     word, position = (x.astype(np.uint32) for x in divmod(slot, cards.SLOTS_PER_COLOR))
@@ -139,7 +139,7 @@ def test_elements_are_found_put_in_and_taken_out():
 
 
 def test_one_copy_finds_the_lowest_copy_held():
-    """Whatever colour is given for a wild."""
+    """For any given colour of a wild."""
     find = jax.jit(jax.vmap(bits.one_copy, in_axes=(None, 0, 0)))
     types = np.arange(54)
     for color_of_wilds in (0, 3):
@@ -167,9 +167,9 @@ def test_uniform_below_is_the_exact_product():
 
 
 def test_choose_returns_the_rth_element_for_every_r():
-    """Words in the r-th of n equal intervals give element r: so `choose` is uniform and reaches every element.
+    """Words in the r-th of n equal intervals give element r, so `choose` is uniform.
 
-    Of the empty set it returns a slot in range.
+    An empty set gives a slot in range.
     """
     sets, words, expected = [], [], []
     for held in labelled_sets()[1:60]:

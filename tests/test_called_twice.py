@@ -1,4 +1,4 @@
-"""Public functions called twice outside `jit`: the second call compiles nothing, so that memory stays, too."""
+"""A second call of a public function outside `jit` compiles nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KEY = jax.random.key(0)
 
 @cache
 def step_seen() -> tuple[Any, ...]:
-    """Return a state, an action and the next state, and the observations of both by player 0."""
+    """Return a state, an action and the next state, and player 0's observations of both."""
     state = unojax.init(KEY)
     action = jnp.int32(np.asarray(unojax.legal_mask(state)).argmax())
     after = unojax.step(state, action, KEY)

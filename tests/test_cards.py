@@ -51,7 +51,7 @@ def test_slots_are_four_blocks_of_27_with_one_slot_for_each_copy():
 
 
 def test_counts_and_onehot_are_inverse_and_canonical():
-    """On the device and on the host; `counts` counts labelled sets, too.
+    """On the device and on the host; `counts` also counts labelled sets.
 
     Contract: counts and onehot; canonical one-hot.
     """

@@ -14,7 +14,7 @@ PACKAGE = ROOT / "unojax"
 
 
 def read_floors(page: str) -> list[set[str]]:
-    """Return the rooms of each floor, from the ground up; the page draws the highest first."""
+    """Return the rooms of each floor, the lowest first; the page draws the highest first."""
     drawing = re.search(r"```text floors\n(.*?)```", page, re.DOTALL)
     assert drawing is not None, "docs/architecture.md has no block ```text floors"
     return [set(line.split("#")[0].split()) for line in reversed(drawing[1].strip().splitlines())]
@@ -37,7 +37,7 @@ def nodes_of(path: Path) -> list[ast.AST]:
 
 
 def imports(path: Path, known: set[str]) -> set[str]:
-    """Return the modules among `known` that a file imports, anywhere in it."""
+    """Return the modules among `known` that a file imports anywhere."""
     found = set()
     for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -52,7 +52,7 @@ def imports(path: Path, known: set[str]) -> set[str]:
 
 @cache
 def imports_in(package: Path) -> dict[str, set[str]]:
-    """Return the imports of each module; those of the package's `__init__`, which exports all names lazily, are left out."""
+    """Return the imports of each module, except the package's lazy `__init__`."""
     named = modules(package)
     graph = {name: imports(path, set(named)) for name, path in named.items()}
     top = package.name
@@ -60,7 +60,7 @@ def imports_in(package: Path) -> dict[str, set[str]]:
 
 
 def rising(graph: dict[str, set[str]], floors: list[set[str]]) -> list[str]:
-    """Return imports that run up, or sideways to another room of the same floor."""
+    """Return imports that run up, or to another room of the same floor."""
     floor_of = {room: number for number, rooms in enumerate(floors) for room in rooms}
     rooms = {module: module.split(".")[1] for module in graph}
     return sorted(
@@ -72,7 +72,7 @@ def rising(graph: dict[str, set[str]], floors: list[set[str]]) -> list[str]:
 
 
 def circle(graph: dict[str, set[str]]) -> list[str]:
-    """Return modules that import each other in a circle; none if there is none."""
+    """Return modules that import each other in a circle."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -97,7 +97,7 @@ def test_training_stands_above_the_package_and_needs_no_command_line():
 
 
 def test_no_text_names_a_module_of_the_package():
-    """An import by a text, such as "unojax.value.agent:value", would be on no floor; only `unojax/__init__.py` does so."""
+    """An import by text, such as "unojax.value.agent:value", would be on no floor; `unojax/__init__.py` is the exception."""
     known = set(modules(PACKAGE))
     texts = {
         f"{name}: {node.value}": node.value

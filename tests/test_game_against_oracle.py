@@ -1,6 +1,6 @@
-"""Random games under many rules, judged by the oracle: every field of every state, every legal mask, every drawn card.
+"""Random games under many rules against the oracle: every field of every state, every legal mask, every drawn card.
 
-One action in thirty is any number from -30 to 99, so illegal and out-of-range ones come up everywhere.
+One action in thirty is any number from -30 to 99.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ MORE_VARIANTS = {
 
 
 def judge(games: Played, index: int, rules: Rules) -> Counter[str]:
-    """Replay one game with the oracle and compare all of it. Return the oracle's count of events."""
+    """Replay one game with the oracle, compare everything, and return the oracle's count of events."""
     states = jax.tree.map(lambda x: x[index], games.states)
     hands = counts_of(states.hands)
     told = oracle.Game.deal(
@@ -97,7 +97,7 @@ def judge(games: Played, index: int, rules: Rules) -> Counter[str]:
 
 
 def chance(told: oracle.Game, states: State, hands: np.ndarray, t: int, action: int) -> tuple[Counter[str], str | None]:
-    """Return the outcome of chance at step t: the cards drawn, or the one that was laid at once and its colour."""
+    """Return the cards drawn at step t, or the one played at once and its colour."""
     if action != oracle.DRAW or told.is_over or action not in told.legal_actions():
         return Counter(), None
     drawn = counter(np.maximum(hands[t + 1, told.player] - hands[t, told.player], 0))
@@ -108,7 +108,7 @@ def chance(told: oracle.Game, states: State, hands: np.ndarray, t: int, action: 
 
 
 def events_of(games: Played, num_games: int, rules: Rules) -> Counter[str]:
-    """Judge the first games and count the events in them."""
+    """Compare the first games and count the events in them."""
     return sum((judge(games, index, rules) for index in range(num_games)), Counter())
 
 
@@ -192,7 +192,7 @@ CORNERS_OF_VARIANTS = {
 def test_many_games_agree_with_the_oracle_and_visit_every_corner_of_the_rules(
     rule_sets: dict[str, Rules], num_games: int, corners: set[str]
 ):
-    """Ten seeds of each rule set. The comparison says nothing of an event that did not happen, so each has to."""
+    """Ten seeds of each rule set. Every kind of event must occur, because the comparison covers no other."""
     seen: Counter[str] = Counter()
     for name, rules in rule_sets.items():
         for seed in range(1, 11):

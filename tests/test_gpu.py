@@ -1,4 +1,4 @@
-"""The same keys give the same results on a GPU as on the CPU. Run `pytest -m gpu` on a machine that has one."""
+"""The same keys give the same results on a GPU as on the CPU: `pytest -m gpu`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NUM_GAMES = 64
 
 
 def on_both(compute: Callable[[], Any]) -> tuple[Any, Any]:
-    """The results on the GPU, and those on the CPU in the form for a CPU."""
+    """Return the results on the GPU, and those on the CPU in its own form."""
     here = jax.device_get(compute())
     with jax.default_device(jax.devices("cpu")[0]), tuned_for("cpu"):
         return here, jax.device_get(compute())
@@ -46,7 +46,7 @@ def test_simulations(run: Callable[..., Any]) -> None:
 
 
 def test_beliefs() -> None:
-    """After each of some steps of games, expected up to rounding: logarithms differ in their last bits."""
+    """Equal up to rounding after each step: logarithms differ in their last bits."""
 
     def follow() -> list[Any]:
         keys = jax.random.split(jax.random.key(0), NUM_GAMES)
@@ -73,7 +73,7 @@ def test_beliefs() -> None:
 
 @pytest.mark.parametrize("agent", ["value", "mc:rollouts=64,particles=64"])
 def test_matches(agent: str) -> None:
-    """Nearly all games end alike: two plays whose values differ by rounding may change places, and the game with them."""
+    """Nearly all games end alike: rounding can swap two equal plays."""
 
     def play() -> np.ndarray:
         return play_match(jax.random.key(2), (agent, "linear"), 16).points
@@ -89,7 +89,7 @@ def test_matches(agent: str) -> None:
 
 
 def test_training() -> None:
-    """The first iteration plays and learns alike; a play that rounding decides changes a game, so sums only nearly agree."""
+    """The first iteration agrees nearly: rounding can change a play, and with it a game."""
     config = ValueConfig(games=256, updates=1, epochs=2, iterations=4, play=SelfPlay(particles=16, search=8))
 
     def iterate(device: jax.Device) -> Any:

@@ -1,4 +1,4 @@
-"""JAX's stricter modes: nothing relies on implicit promotion, on 32-bit defaults, or on a random key used twice."""
+"""JAX's stricter modes: no implicit promotion, no 32-bit defaults, no random key used twice."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def computed(observation: Observation) -> tuple[Any, ...]:
 
 
 def programs() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
-    """Functions with arguments for them, a fresh key for each."""
+    """Return functions with arguments, a fresh key for each."""
     state = make_state("R5 W W+4 R+2", "G1 B2", "R7", rules=LIMITED)
     variants = {name: make_state("R5 W W+4 R+2", "G1 B2", "R7", rules=name) for name in ("official", "rlcard")}
     seen, mask = jax.jit(observe)(state, 0), np.ones(cards.NUM_ACTIONS, bool)
@@ -77,7 +77,7 @@ def programs() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
 
 
 def test_nothing_is_promoted_implicitly_and_no_key_is_used_twice():
-    """Types and ranks are checked when a program is traced; keys before it runs, which takes no compiling here."""
+    """Tracing checks types and ranks, and keys without compilation."""
     prepared = programs()
     with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"), jax.debug_key_reuse(True):
         for function, arguments in prepared.values():
@@ -85,7 +85,7 @@ def test_nothing_is_promoted_implicitly_and_no_key_is_used_twice():
 
 
 def some_games() -> Games:
-    """Games by packed policies."""
+    """Return games of packed policies."""
     return simulate(jax.random.key(0), 16, ("linear", "lookahead"), batch_size=16)
 
 

@@ -1,7 +1,4 @@
-"""Notebooks: their pages show the present text and their names exist; the slow tests run them with few games.
-
-`make notebooks` runs them at full size.
-"""
+"""Notebooks: their pages show the current text and their names exist; slow tests run them with few games."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ ipywidgets.IntSlider()
 
 
 def run_notebook(name: str | Path, out: Path) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own. Searches run longer than they compile, so they are optimised."""
+    """Run the command in a process, with optimised programs, because searches run longer than they compile."""
     environment = os.environ | {"UNOJAX_NOTEBOOK_SCALE": "0.01"}
     environment |= {"JAX_DISABLE_MOST_OPTIMIZATIONS": str(int(name in SIMULATES))}
     command = [sys.executable, "-m", "notebooks.render", str(name), "--out", str(out)]
@@ -50,7 +47,7 @@ def run_notebook(name: str | Path, out: Path) -> subprocess.CompletedProcess[str
 
 
 def read_page(run: subprocess.CompletedProcess[str], path: Path) -> nbformat.NotebookNode:
-    """Return the page of a notebook that ran to its end without a warning, which would stay in the page."""
+    """Return the page of a notebook that ran to its end without a warning."""
     assert run.returncode == 0, run.stdout + run.stderr
     page = nbformat.read(path, as_version=4)
     nbformat.validate(page)

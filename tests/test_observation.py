@@ -1,4 +1,4 @@
-"""A player sees the own hand and what is public, and nothing else."""
+"""A player sees the own hand and public facts, and nothing else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLACES = corpus.moments("default")[::11]
 
 
 def states() -> State:
-    """State[N]: moments of random games, finished ones too."""
+    """Return moments of random games, finished ones too, State[N]."""
     return corpus.at(corpus.games("default").states, PLACES)
 
 
@@ -86,7 +86,7 @@ def test_observations_of_random_states(name: str):
 
 @pytest.mark.parametrize("player", [0, 1])
 def test_states_that_differ_in_hidden_cards_give_equal_observations(player: int):
-    """The hidden hand and the deck are dealt again: not a leaf changes.
+    """Dealing the hidden hand and the deck again changes no leaf.
 
     Contract: observe.
     """
@@ -109,7 +109,7 @@ def test_states_that_differ_in_hidden_cards_give_equal_observations(player: int)
 
 
 def test_players_other_than_0_and_1_are_refused_or_see_no_hand():
-    """A constant is refused, and a traced number sees no hand."""
+    """A constant raises, and a traced number sees no hand."""
     state = make_state("R5", "G1", "R7")
     refusals({f"player ({player!r})": partial(observe, state, player) for player in (-1, 2, np.int64(2), 0.5, 1.0, True)})
     for player in (-1, 2, 100):
@@ -118,7 +118,7 @@ def test_players_other_than_0_and_1_are_refused_or_see_no_hand():
 
 @pytest.mark.parametrize("player", [0, 1])
 def test_a_determinization_with_the_true_hand_is_the_state(player: int):
-    """Except in the record of the episode; the observer sees the same."""
+    """Except for the record of the episode; the observer sees the same."""
 
     @jax.jit
     @jax.vmap
@@ -134,9 +134,9 @@ def test_a_determinization_with_the_true_hand_is_the_state(player: int):
 
 
 def test_a_drawn_hand_is_uniform_over_unseen_cards():
-    """Hypergeometric shares of 4,000 hands within 0.02; cards of one type are alike: three of four wild cards are unseen.
+    """Hypergeometric shares of 4,000 hands within 0.02, an error probability below 1e-4.
 
-    The standard error of a mean is at most 0.004, so that a right program fails with a probability below 1e-4.
+    The standard error of a mean is at most 0.004. Three of four wild cards are unseen.
     """
     seen = look(make_state("R1 R2 W", "B1 B2 G5 Y9", "R7", pile="R5"), 0)
 
@@ -154,7 +154,7 @@ def test_a_drawn_hand_is_uniform_over_unseen_cards():
 
 
 def test_hands_and_counts_that_cannot_be_are_refused():
-    """Unseen cards that the opponent does not hold are in the deck: another number of them is a mistake."""
+    """Unseen cards that the opponent does not hold must be in the deck."""
     state = make_state("R1 R2 W", "B1 B2", "R7")
     seen = look(state, 0)
     refusals(

@@ -1,4 +1,4 @@
-"""The package as a whole: its public names, its declared dependencies, a fresh interpreter, 64-bit mode."""
+"""The package as a whole: public names, dependencies, a fresh interpreter, 64-bit mode."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(code: str, **environment: str) -> None:
 
 
 def test_public_names():
-    """Every name is there, sorted, and nothing else is listed.
+    """Every name exists, sorted, and no other is listed.
 
     Contract: exported names.
     """

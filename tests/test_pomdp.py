@@ -1,4 +1,4 @@
-"""The POMDP's functions against plain Python: every next state of every action, enumerated by the oracle, and sampled steps.
+"""The POMDP's functions against all next states of every action by the oracle, and against sampled steps.
 
 Contract: transition_log_prob, observation_log_prob, reward; uniform draws.
 """
@@ -44,7 +44,7 @@ MARKOV_FIELDS = (
 @jax.jit
 @jax.vmap
 def evaluate(state: State, action: jax.Array, next_state: State) -> tuple[jax.Array, jax.Array]:
-    """log T and R of a batch of rows."""
+    """Return log T and R of a batch of rows."""
     return pomdp.transition_log_prob(state, action, next_state), pomdp.reward(state, action, next_state)
 
 
@@ -54,7 +54,7 @@ def stack(states: list[State]) -> State:
 
 
 def log_probs_and_rewards(rows: list[tuple[State, int, State]]) -> tuple[np.ndarray, np.ndarray]:
-    """`evaluate` for any number of rows of host states, in calls of one shape: float32[N], float32[N, 2]."""
+    """Return `evaluate` of any number of host rows, in calls of one shape: float32[N], float32[N, 2]."""
     columns = stack([row[0] for row in rows]), np.array([row[1] for row in rows], np.int32), stack([row[2] for row in rows])
     results = []
     for begin in range(0, len(rows), ROWS_PER_CALL):
@@ -73,11 +73,11 @@ class Enumerated(NamedTuple):
     """Some states of random games with all their legal actions and all next states.
 
     Attributes:
-        rows: state, action, next state.
-        probs: float64[N] probability of each row.
-        rewards: float32[N, 2] reward of each row.
-        group: int[N] number of the state and action of a row.
-        draws: how often each kind of draw came up.
+        rows: State, action, next state.
+        probs: Probability of each row, float64[N].
+        rewards: Reward of each row, float32[N, 2].
+        group: Number of the state and action of a row, int[N].
+        draws: Frequency of each kind of draw.
     """
 
     rows: list[tuple[State, int, State]]
@@ -106,7 +106,7 @@ def enumerated(name: str) -> Enumerated:
 
 @pytest.mark.parametrize("name", slow_but(["all effects", "rlcard"], RULES))
 def test_every_next_state_has_its_probability_and_no_other_state_can_follow(name: str):
-    """All successors; and pairs of some neighbours and some strangers: states that the enumeration lacks are impossible."""
+    """All successors, and some pairs of other states, which are impossible."""
     rules, told = RULES[name], enumerated(name)
     log_prob, reward = log_probs_and_rewards(told.rows)
     np.testing.assert_allclose(log_prob, np.log(told.probs), atol=1e-6)
@@ -190,7 +190,7 @@ def test_an_illegal_action_and_a_finished_game_change_nothing(name: str):
 
 
 def test_a_card_can_only_be_drawn_from_the_deck():
-    """The deck would be right in each of these; the cards went elsewhere."""
+    """The deck is right in each case, but cards went elsewhere."""
     rules = RULES["all effects"]
     state = jax.device_get(text.make_state("R1", "Y1", "R+2", pile="RS", penalty=2, rules=rules))
     drawn = from_oracle(next(successors(to_oracle(state, rules), cards.DRAW))[0], rules)
@@ -207,7 +207,7 @@ def test_a_card_can_only_be_drawn_from_the_deck():
 
 
 def test_known_probabilities_of_draws():
-    """Four cards of 100; and a choice from an empty set ends at the slot of the last Wild+4, which is no draw without a deck."""
+    """Four cards of 100; and no draw without a deck, though choosing from an empty set ends at the last Wild+4."""
     top = {"top": "W+4", "color": "green", "pile": "Y9", "player": 1}
     state = text.make_state("R7 R8 R9", "G1 G2 W", **top, penalty=4)
     ways = {"R5 R5 W W": 1 * 3, "R5 B1 B1 G7": 2 * 1 * 2, "R5 Y3 B0 W+4": 2 * 2 * 1 * 3, "W W W Y9": 1 * 1}
@@ -219,7 +219,7 @@ def test_known_probabilities_of_draws():
 
 
 def test_a_wild_laid_at_once_has_one_of_four_colours():
-    """Two of three cards left are wild ones, and the one drawn is laid, in any colour; the third is kept."""
+    """Two of three cards left are wild; the drawn one is played in any colour."""
     rules = Rules(deck=deck_of("R7 B3 G1 G2 W W"), hand_size=1, play_drawn="auto")
     state = jax.device_get(text.make_state("B3", "G1", "R7", rules=rules))
     following = jax.device_get(draw_many(state, jax.random.split(jax.random.key(0), 24)))
@@ -236,7 +236,7 @@ def draw_many(state: State, keys: jax.Array) -> State:
 
 
 def test_every_step_of_the_corpus_is_possible_and_pays_its_rewards():
-    """Steps of random games, some with illegal and out-of-range actions."""
+    """Some actions are illegal or out of range."""
     games = corpus.games("default")
     before, following = (jax.tree.map(lambda x, t=t: x[:32, t : t + 128], games.states) for t in (0, 1))
     actions = games.actions[:32, :128]
@@ -264,7 +264,7 @@ def test_without_a_batch_and_without_jit_the_numbers_are_the_same():
 
 @jax.jit
 def all_pairs(states: State) -> jax.Array:
-    """log O(the view of a player in state i | state j): float32[2, N, N]."""
+    """Return log O(the view of a player in state i | state j), float32[2, N, N]."""
 
     def pair(player: jax.Array, seen: State, state: State) -> jax.Array:
         return pomdp.observation_log_prob(observe(seen, player), state)
@@ -274,7 +274,7 @@ def all_pairs(states: State) -> jax.Array:
 
 
 def test_an_observation_belongs_to_the_states_that_look_like_it():
-    """Random states beside themselves with a hidden card swapped, so that many pairs look alike to one player only."""
+    """Each random state and its copy with a hidden card swapped look alike to one player only."""
     rules = RULES["all effects"]
     some = [from_oracle(random_position(rules, random.Random(seed)), rules) for seed in range(50)]
     for state in list(some):

@@ -1,4 +1,4 @@
-"""The code in the README runs as it stands, and its output is the one that it shows."""
+"""The README's code runs and prints the shown output."""
 
 from __future__ import annotations
 

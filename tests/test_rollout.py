@@ -1,4 +1,4 @@
-"""`rollout` plays the games of `simulate` and of `step`, shows the requested fields, and nothing else is computed.
+"""`rollout` plays the games of `simulate` and of `step`, and computes the requested fields only.
 
 Contract: rollout.
 """
@@ -39,7 +39,7 @@ FEW: tuple[Field, ...] = ("action", "player", "reward", "terminated", "game", "s
 
 
 def any_legal(params: Any, key: Array, seen: Observation, legal_mask: Array) -> tuple[Array, dict[str, Array]]:
-    """A policy by the protocol, with extras; `params` are logits. Each field of the observation changes the choice."""
+    """Policy with extras; `params` are logits. Each field of the observation changes the choice."""
     log_probs = jax.nn.log_softmax(jnp.where(legal_mask, params, -1e9))
     fields = jnp.concatenate([jnp.ravel(leaf).astype(jnp.int32) for leaf in jax.tree.leaves(seen)])
     action = jax.random.categorical(jax.random.fold_in(key, fields @ jnp.arange(1, fields.size + 1)), log_probs)
@@ -47,12 +47,12 @@ def any_legal(params: Any, key: Array, seen: Observation, legal_mask: Array) -> 
 
 
 def as_policy(key: Array, observation: Observation, legal_mask: Array) -> Array:
-    """The same for `simulate`."""
+    """The same policy for `simulate`."""
     return any_legal(jnp.zeros(legal_mask.shape), key, observation, legal_mask)[0]
 
 
 def games_of(rows: Transitions, num_games: int) -> list[dict[str, np.ndarray]]:
-    """Return the valid rows of each game, and the rewards and ends of all of its rows."""
+    """Return the valid rows of each game, and the rewards and ends of all rows."""
     arrays = {name: np.asarray(getattr(rows, name)) for name in ("valid", *FEW)}
     of_game = []
     for number in range(num_games):
@@ -104,7 +104,7 @@ STEPS = {
 
 @pytest.mark.parametrize("case", slow_but(["official"], STEPS))
 def test_every_row_is_a_step_of_the_contract(case: str):
-    """A row shows the position by `observe`, `legal_mask` and `step`, and the next position follows by `step`."""
+    """A row is that of `observe`, `legal_mask` and `step`, which gives the next position."""
     rules = STEPS[case]
 
     @jax.jit
@@ -158,7 +158,7 @@ def test_every_row_is_a_step_of_the_contract(case: str):
 
 
 def test_choices_only_shows_the_choices_of_all_steps_and_all_rewards():
-    """Rewards come in a later row if they must."""
+    """Rewards may come in a later row."""
     games = simulate(KEY, 6, (as_policy, as_policy), rules=SMALL)
 
     def choices(choices_only: bool, nodes: int | None) -> list[np.ndarray]:
@@ -249,7 +249,7 @@ def test_truncated_games_show_their_last_position():
 
 @dataclass(frozen=True)
 class Remembering:
-    """Plays the lowest legal action, and remembers its seat, how many steps it saw, and whether one contradicted another."""
+    """Plays the lowest legal action, and remembers its seat, its steps, and contradictions between them."""
 
     name: str = "remembering"
 
@@ -325,7 +325,7 @@ def test_an_illegal_action_stops_its_slot_and_is_reported_once():
 
 
 def equations_in(jaxpr: Any) -> list[Any]:
-    """Return the operations of a program, those in its loops included."""
+    """Return the operations of a program, including those in its loops."""
     found = []
     for equation in jaxpr.eqns:
         found.append(equation)
@@ -342,7 +342,7 @@ def test_fields_that_are_not_requested_are_not_computed():
     slots = start_slots(KEY, 13)
 
     def program(*names: Field) -> tuple[set[str], int, list[str]]:
-        """Return the types of all values, the operations in the loop over rows, and the types of its stacked outputs."""
+        """Return all types, the operations in the loop over rows, and the types of its outputs."""
         traced = jax.make_jaxpr(lambda slots: rollout(KEY, "uniform", None, slots, 11, fields=names))(slots)
         every = equations_in(traced.jaxpr)
         (loop,) = (each for each in every if each.primitive.name == "scan" and each.params["length"] == 11)
@@ -467,7 +467,7 @@ print(json.dumps([devices, {name: digest(map(np.asarray, jax.tree.leaves(of))) f
 
 @pytest.mark.parametrize("numbers", [[2], pytest.param([1, 2, 8], marks=pytest.mark.slow)], ids=str)
 def test_the_same_rows_and_games_on_all_numbers_of_devices(numbers: list[int]):
-    """By default all devices are used; `jax.default_device` keeps to one, whose games are those of all."""
+    """All devices are used unless `jax.default_device` selects one."""
     found = []
     for num_devices in numbers:
         devices, digests = run_on_devices(ON_DEVICES, num_devices)

@@ -1,4 +1,4 @@
-"""Rules: their defaults, refusals, text; and decks as text.
+"""Rules: defaults, rejections, text; and decks as text.
 
 Contract: Rules.
 """
@@ -50,7 +50,7 @@ def test_rules_are_frozen_hashable_equal_by_value_and_shown_by_their_differences
 
 
 def test_bad_fields_are_refused():
-    """With their names; the hands of the largest size leave a start card."""
+    """The error names the field; the largest hands leave a start card."""
     some = tuple({"R1": 2, "R2": 2, "Y1": 1, "W": 4}.get(name, 0) for name in cards.TYPE_NAMES)
     values: dict[str, Any] = {
         "skip_forfeits": 1,
@@ -121,7 +121,7 @@ def test_rules_as_text():
 
 
 def test_number_of_choices():
-    """Each coloured type and each colour of a wild, and the actions beside plays where there is a choice of them."""
+    """Each coloured type, each colour of a wild, and optional other actions."""
     assert Rules().most_choices == Rules().num_choices == 60
     assert Rules(deck=small_deck(colors=2, ranks=(1, 12), copies=1, wilds=1), hand_size=1).most_choices == 4 + 4 + 4
     assert as_rules("official").most_choices == as_rules("official").num_choices > 60
@@ -129,7 +129,7 @@ def test_number_of_choices():
 
 @pytest.mark.parametrize("name", ["reverse_passes", "points", "hand_size"])
 def test_a_field_that_modules_do_not_know_is_refused_or_no_plain_rule(name: str, monkeypatch: pytest.MonkeyPatch):
-    """A new field is refused where it would be ignored in silence, until its author has looked there (see `KNOWN`)."""
+    """A new field is rejected instead of ignored, until it is in `KNOWN`."""
     assert {field.name for field in fields(Rules)} == rules_module.KNOWN
     monkeypatch.setattr(rules_module, "KNOWN", rules_module.KNOWN - {name})
     assert Rules().has_plain_steps and not Rules().unknown

@@ -1,4 +1,4 @@
-"""`simulate` plays exactly the requested games, with the right probabilities, whatever the batch.
+"""`simulate` plays the requested games with the right probabilities, whatever the batch.
 
 Contract: simulate.
 """
@@ -77,7 +77,7 @@ def full_deck() -> Games:
     ("skip_forfeits", "start_card"), [(False, "any"), pytest.param(True, "non_wild", marks=pytest.mark.slow)]
 )
 def test_values_of_a_tiny_game_are_those_of_its_markov_chain(skip_forfeits: bool, start_card: str):
-    """Six comparisons of means over many thousand games, which together reject a right program with `ERROR_PROBABILITY`."""
+    """Six comparisons of means, with `ERROR_PROBABILITY` in all."""
     rules = Rules(deck=deck_of(TINY), hand_size=2, skip_forfeits=skip_forfeits, start_card=start_card)
     variant = Variant(Counter(TINY.split()), 2, skip_forfeits=skip_forfeits, wild_may_start=start_card == "any")
     exact = chain.uniform_play(variant)
@@ -97,7 +97,7 @@ def test_values_of_a_tiny_game_are_those_of_its_markov_chain(skip_forfeits: bool
 
 
 def test_results_depend_on_the_key_and_the_rules_but_not_on_the_batch_or_names(full_deck: Games):
-    """Rules and policies may be named, and numbers be NumPy's."""
+    """Rules and policies may be named, and numbers may be NumPy's."""
     rules = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12)), hand_size=3)
     few, many = (simulate(jax.random.key(3), 300, rules=rules, batch_size=size) for size in (7, 64))
     assert_same(few, many)
@@ -118,7 +118,7 @@ def test_every_complete_game_has_a_result(full_deck: Games):
 
 
 def test_each_player_follows_its_own_policy():
-    """The stronger one wins 66% of 1,000 games; below 58% a right program falls with probability 1e-7."""
+    """The stronger one wins 66% of 1,000 games, and less than 58% with probability 1e-7."""
     strong, weak = POLICIES["scarcest-color"], uniform
     first, second = (simulate(jax.random.key(1), 1_000, pair, batch_size=BATCH) for pair in ((strong, weak), (weak, strong)))
     assert (first.winner == 0).mean() > 0.58 and (second.winner == 1).mean() > 0.58
@@ -178,7 +178,7 @@ def test_a_stream_hands_out_each_game_once(full_deck: Games):
 
 
 def test_illegal_policies_and_preferences_are_named():
-    """An action out of range or not legal now; preferences that may leave no card, or add cards that are not held."""
+    """An illegal action; preferences that may leave no card, or add cards."""
     for action in (-1, cards.DRAW, cards.NUM_ACTIONS):
         with pytest.raises(ValueError, match="chose an illegal action in game"):
             simulate(jax.random.key(0), 20, (Always(np.float32(action)), uniform), batch_size=20)
@@ -227,7 +227,7 @@ def test_bad_arguments_are_refused():
 
 
 def test_the_default_batch_has_at_most_as_many_slots_as_games_and_is_a_power_of_two(monkeypatch: pytest.MonkeyPatch):
-    """On a GPU few games have a slot each, and many share as many as fill it."""
+    """On a GPU few games have a slot each, and many share as many slots as fill it."""
     for num_games in (1, 2, 3, 100, 12_345, 10**6, 2**31):
         slots = default_batch_size(num_games)
         assert slots & (slots - 1) == 0 and 1 <= slots < 2 * num_games
@@ -238,7 +238,7 @@ def test_the_default_batch_has_at_most_as_many_slots_as_games_and_is_a_power_of_
 
 @pytest.mark.parametrize("max_steps", [9, pytest.param(None, marks=pytest.mark.slow)])
 def test_counts_are_those_of_the_games(max_steps: int | None) -> None:
-    """Added up on the device, and from the rows of the same games: with stalemates, drawn and cut off games."""
+    """Summed on the device, and from rows: with stalemates, drawn and truncated games."""
     rules = Rules(deck=deck_of(TINY), hand_size=1)
     games = simulate(jax.random.key(3), 2000, rules=rules, batch_size=BATCH, max_steps=max_steps)
     expected = Tally.of(games)
@@ -282,6 +282,6 @@ def test_counting_refuses_illegal_actions_and_long_games(monkeypatch: pytest.Mon
 
 
 def test_the_form_for_a_gpu_gives_the_same_games(full_deck: Games) -> None:
-    """Finished games come first there, and calls are made ahead."""
+    """Finished games come first there, and calls are dispatched ahead."""
     with tuned_for("gpu"):
         assert_same(simulate(KEY, 300, batch_size=BATCH), full_deck[:300])

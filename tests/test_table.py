@@ -1,4 +1,4 @@
-"""The packed table: the contents of its words, the walk from node to node, and the way to a `State` and back.
+"""The packed table: its words, the walk from node to node, and conversion to and from a `State`.
 
 Contract: packed games.
 """
@@ -31,10 +31,10 @@ NUM_NODES = 200
 
 
 class Walk(NamedTuple):
-    """Each node of many games, on the host: arrays [T, G, ...].
+    """Each node of many games, NumPy [T, G, ...].
 
     Attributes:
-        owner: int[T + 1, G, 108] owner of each labelled card before each node, and after the last; cards outside the game have
+        owner: Owner of each labelled card before each node, and after the last, int[T + 1, G, 108]; cards outside the game have
             none, as those in the deck.
         meta: `table.Meta` of int[T + 1, G].
         is_decision, is_step, is_reshuffle, is_over: bool[T, G].
@@ -50,7 +50,7 @@ class Walk(NamedTuple):
 
 @cache
 def walk() -> Walk:
-    """Random games from the deal on, a batch of arrays without `vmap`."""
+    """Play random games from the deal, as batch arrays without `vmap`."""
 
     def visit(tables: Table, words: jax.Array):
         node = table.find_node(tables, RULES)
@@ -73,12 +73,12 @@ def walk() -> Walk:
 
 
 def owners(tables: Table) -> jax.Array:
-    """int[..., 108]: owner of each labelled card."""
+    """Return the owner of each labelled card, int[..., 108]."""
     return bits.unpack(tables.low) + 2 * bits.unpack(tables.high).astype(jnp.uint8)
 
 
 def test_cards_of_an_owner_and_the_deck_are_read_off_the_planes():
-    """Cards that are not in the game belong to nobody."""
+    """Cards outside the game have no owner."""
     rng = np.random.default_rng(0)
     owner = rng.integers(0, 4, (50, 108)) * IN_GAME
     tables = Table(bits.pack(owner % 2 == 1), bits.pack(owner // 2 == 1), jnp.zeros(50, jnp.uint32))
@@ -98,10 +98,10 @@ def test_meta_comes_back_from_its_word():
 
 
 def test_a_node_moves_one_card_except_where_the_pile_goes_back():
-    """The deal goes to player 0, then to 1, then one card is turned up: as many chance nodes, one card each.
+    """The deal goes to player 0, then to 1, then one card is turned up, one card a node.
 
-    Draws take from the deck, plays from the mover's hand; a reshuffle moves all of the pile but the top card; cards outside the
-    game never move.
+    Draws come from the deck, plays from the mover's hand; a reshuffle moves the pile except the top card; cards outside the game
+    never move.
     """
     w, node = walk(), np.arange(2 * RULES.hand_size + 2)
     hand_0, hand_1, pile = ((w.owner[: len(node)] == who).sum(-1) for who in (table.HAND_0, table.HAND_1, table.PILE))
@@ -125,7 +125,7 @@ def test_a_node_moves_one_card_except_where_the_pile_goes_back():
 
 
 def test_a_state_comes_back_from_its_table():
-    """Copies are laid out so that no card gets two owners; every public field survives."""
+    """No card gets two owners, and every public field survives."""
     states = corpus.at(corpus.games("few cards").states, corpus.moments("few cards")[::3])
     rules = corpus.RULES["few cards"]
 
@@ -144,7 +144,7 @@ def test_a_state_comes_back_from_its_table():
 
 @pytest.mark.parametrize("preset", slow_but(["official"], ["default", "official", "house"]))
 def test_packed_games_are_the_same(preset: str):
-    """A packed game takes the steps of a state, action by action, and each position packs as that state does."""
+    """A packed game follows its state action by action, and equals the packed state."""
     rules = as_rules(preset)
 
     def one_step(carry: tuple[game.State, game.Packed], key: jax.Array):
@@ -174,7 +174,7 @@ def test_packed_games_are_the_same(preset: str):
 
 
 def test_a_table_in_play_offers_what_its_state_does():
-    """A table remembers facts between two moves that its state lacks: they open no other options, and no view has them."""
+    """Facts between two moves that a state lacks change neither options nor views."""
     rules = as_rules("house")
 
     def one_node(tables: Table, words: jax.Array):

@@ -1,4 +1,4 @@
-"""Games of the engine beside those of an adapter, with the same keys and actions, and the rules under which adapters play."""
+"""Engine games beside those of an adapter, with the same keys and actions."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ jitted_init = jax.jit(game.init, static_argnames="rules")
 def play_beside(
     begin: Callable[[jax.Array], Any], play: Callable[[Any, jax.Array, jax.Array], Any], rules: Rules, *, any_number: int = 0
 ) -> tuple[State, Any]:
-    """Play 64 games of 60 random steps on the device: `begin(key)` and `play(theirs, action, key)` beside `init` and `step`.
+    """Play 64 games of 60 random steps: `begin(key)` and `play(theirs, action, key)` beside `init` and `step`.
 
-    With `any_number`, one action in thirty is a number below it, legal or not. Returns the engine's states and the adapter's
+    With `any_number`, one action in thirty is a number below it, legal or not. Returns the engine's and the adapter's states
     after each step, NumPy, [64, 60, ...].
     """
 
@@ -62,7 +62,7 @@ def play_beside(
 
 
 class Position(NamedTuple):
-    """Position of a game: the game's number, the sum of all rewards, the legal actions, and the action played (None: over)."""
+    """Number of a game, state, sum of its rewards, legal actions, and the action played (None: over)."""
 
     number: int
     state: State
@@ -72,7 +72,7 @@ class Position(NamedTuple):
 
 
 def engine_positions(rules: Rules, *, seed: int, num_steps: int = 200) -> Iterator[Position]:
-    """Play whole random games by the engine, with the keys of a `HostGame` of this seed, of so many steps or more in all."""
+    """Yield the positions of random engine games with the keys of a `HostGame`, for `num_steps` or more steps."""
     rng, number, steps = np.random.default_rng(0), 0, 0
     while steps < num_steps:
         key = jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), number)

@@ -1,4 +1,4 @@
-"""The array that shows an observation: every field can be read back, nothing hidden shows, and the docstring's table is true."""
+"""Encoded observations: every field can be decoded, nothing hidden is encoded, and the docstring's table is right."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def program(encoder: Encoder):
 
 
 def encode(encoder: Encoder, states, player: int) -> np.ndarray:
-    """Return a player's arrays of states [G, T], on the host."""
+    """Return a player's encodings of states [G, T], NumPy."""
     return np.asarray(program(encoder)(states, np.int8(player)))
 
 
@@ -85,7 +85,7 @@ def test_every_field_can_be_read_back():
 
 
 def test_unseen_cards_are_hypergeometric():
-    """Expected copies are |H| / |U| of each unseen card, and a slot that can't be held has probability 0."""
+    """The expected copies of an unseen card are |H| / |U|; impossible slots have probability 0."""
     encoder, states = ENCODERS[1], states_of(Rules())
     probs = encode(encoder, states, 0)[..., encoder.columns("belief")]
     expected = probs @ np.eye(cards.NUM_TYPES)[cards.TYPE_OF_SLOT]
@@ -96,8 +96,7 @@ def test_unseen_cards_are_hypergeometric():
 
 
 def test_the_hidden_hand_does_not_show():
-    """Contract: what that player may know, and nothing else. Other cards in the opponent's hand and in the deck, another card
-    drawn by it: the same array."""
+    """Contract: what that player may know, and nothing else."""
     for encoder in (ENCODERS[1], ENCODERS[3]):
         states = states_of(encoder.rules)
         theirs = (states.drawn >= 0) & (states.current_player == 1)

@@ -1,4 +1,4 @@
-"""The gymnasium environments: gymnasium's own checker and vector environment, the engine's games, and faults of the opponent."""
+"""The gymnasium environments: gymnasium's checker and vector environment, the engine's games, opponent faults."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ NEXT_STEP, SAME_STEP = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP
 
 
 def random_actions(rng: np.random.Generator, mask: np.ndarray) -> np.ndarray:
-    """Return one of the legal actions of each game."""
     return (rng.random(mask.shape) * mask).argmax(-1)
 
 
@@ -51,8 +50,7 @@ def test_the_checker_and_the_registry_of_gymnasium():
 
 
 def test_many_games_are_those_of_single_environments():
-    """Beside gymnasium's own `SyncVectorEnv`, in both modes: resets with and without seeds, last observations, all infos, illegal
-    actions, which lose."""
+    """Compare with gymnasium's `SyncVectorEnv` in both modes: resets, last observations, infos, illegal actions."""
     for mode in (NEXT_STEP, SAME_STEP):
         ours = DictInfoToList(UnoVectorEnv(FEW, "uniform", SHORT, autoreset_mode=mode))
         theirs = DictInfoToList(SyncVectorEnv([lambda: UnoEnv("uniform", SHORT)] * FEW, autoreset_mode=mode))
@@ -81,7 +79,7 @@ def test_many_games_are_those_of_single_environments():
 
 @every_rules
 def test_games_are_the_engines(name: str):
-    """The same keys and actions give the same states: the engine takes every lane's way step by step."""
+    """The engine replays every lane step by step."""
     num, rng = 64, np.random.default_rng(1)
     envs = UnoVectorEnv(num, "uniform", RULES[name])
     envs.reset(seed=0)
@@ -109,7 +107,7 @@ def test_games_are_the_engines(name: str):
 
 
 def replay(key: jax.Array, before: Lanes, after: Lanes, action: jax.Array) -> tuple[State, jax.Array, jax.Array]:
-    """Take a lane from a position of the seat's to the next by the engine: the state, the seat's reward and its own steps."""
+    """Replay a lane up to the seat's next position: the state, the seat's reward and its own steps."""
     game_key = jax.random.fold_in(key, after.number)
     fresh = game.init(solo.key_for(game_key, 0, solo.DEAL), rules=before.state.rules)
     state = jax.tree.map(lambda new, old: jnp.where(after.number != before.number, new, old), fresh, before.state)
@@ -129,7 +127,7 @@ def replay(key: jax.Array, before: Lanes, after: Lanes, action: jax.Array) -> tu
 
 @pytest.mark.parametrize("mode", slow_but([NEXT_STEP], [NEXT_STEP, SAME_STEP]))
 def test_a_game_that_ends_before_the_first_move_is_passed_over(mode: AutoresetMode):
-    """The player to begin wins with its first card wherever it can, and pays for each step."""
+    """The first player can often win at once."""
     rules = Rules(hand_size=1, max_steps=40, step_penalty=0.01)
     envs, rng = UnoVectorEnv(24, "uniform", rules, seat=1, autoreset_mode=mode), np.random.default_rng(0)
     observation, _ = envs.reset(seed=[None, *range(23)])
@@ -146,7 +144,7 @@ def test_a_game_that_ends_before_the_first_move_is_passed_over(mode: AutoresetMo
 
 
 def always_wrong(key: jax.Array, observation: Observation, legal_mask: jax.Array) -> jax.Array:
-    """Resign, or play an action that does not exist, or one that is not legal."""
+    """Resign, or play an invalid or illegal action."""
     return jax.random.choice(key, jnp.stack([jnp.int32(RESIGN), jnp.int32(cards.NUM_ACTIONS), (~legal_mask).argmax()]))
 
 
@@ -167,7 +165,7 @@ def test_a_fault_of_the_opponent_wins_the_game_in_either_seat():
 
 
 class Remembers:
-    """Agent that keeps its last observation, and resigns if a transition or a decision does not continue it."""
+    """Agent that resigns if a transition or a decision does not continue its last observation."""
 
     name = "remembers"
 
@@ -224,8 +222,7 @@ class OnTheHost:
 
 
 def test_an_opponent_on_the_host():
-    """A reset reuses the program of a step and asks for no move that no game waits for. A fault is warned of once. After a step
-    that raised, the games must be reset."""
+    """A reset requests no unneeded move, each fault gives one warning, and a failed step requires a reset."""
     # More lanes than a chunk has, for the answer that is computed for all.
     num, opponent = 17, OnTheHost()
     envs = UnoVectorEnv(num, opponent, SHORT, autoreset_mode=SAME_STEP)
@@ -253,7 +250,7 @@ def test_an_opponent_on_the_host():
 
 
 def test_arrays_are_the_callers():
-    """An array that the caller overwrites changes no other one and not the environment, and keeps no more alive than itself."""
+    """Overwriting a returned array changes nothing else, and no returned array keeps others alive."""
     for env in (UnoVectorEnv(FEW, "uniform", SHORT, autoreset_mode=SAME_STEP), UnoEnv("uniform", SHORT)):
         ends, results = 0, [env.reset(seed=5)]
         while not ends:

@@ -1,4 +1,4 @@
-"""The JaxMARL environment: the checks of JaxMARL's own tests, and the engine's games."""
+"""The JaxMARL environment: JaxMARL's own checks, and the engine's games."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ PROGRAMS: Final = 100  # a game of each rule set
 
 
 def test_the_base_interface():
-    """The checks of `tests/test_envs_implement_base_api.py` of JaxMARL, which has a fixed list of environments and is not in its
-    wheel; then a game in which nobody acts, which is lost and followed by the next one."""
+    """The checks of JaxMARL's `tests/test_envs_implement_base_api.py`, then a lost game and the next one."""
     env = Uno()
     assert isinstance(env, MultiAgentEnv) and env.num_agents == len(env.agents) == 2 and env.name == "unojax_uno"
     assert sorted(agent for agents in env.agent_classes.values() for agent in agents) == env.agents
@@ -45,7 +44,7 @@ def test_the_base_interface():
 
 @some_rules
 def test_games_are_the_engines(name: str):
-    """Without resets: states, masks, rewards, and infos for each agent."""
+    """Compare states, masks, rewards and infos without resets."""
     rules = RULES[name]
     env = Uno(rules)
 
@@ -77,7 +76,7 @@ def test_games_are_the_engines(name: str):
 
 
 def test_info_fits_the_training_loops_of_jaxmarl():
-    """As `baselines/IPPO` and `environments/smax/speed.py` use it: one number for each of all actors."""
+    """`baselines/IPPO` and `environments/smax/speed.py` need one number for each actor."""
     env, num_envs = Uno(), 3
     wrapped = LogWrapper(env)
 

@@ -1,4 +1,4 @@
-"""The game in OpenSpiel: the tests that ship with it, the engine's games, and its solvers against ours."""
+"""The game in OpenSpiel: its own tests, the engine's games, and its solvers against ours."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TREES = {
 
 
 def start_of(spiel):
-    """Return the first position with a decision, after the first outcome of each chance node."""
+    """Return the first decision, after the first outcome of each chance node."""
     state = spiel.new_initial_state()
     while state.is_chance_node():
         state.apply_action(state.chance_outcomes()[0][0])
@@ -50,7 +50,7 @@ def start_of(spiel):
 
 @some_rules
 def test_random_simulations_of_openspiel(name: str):
-    """Consistency of the interface along random games, with and without their serialisation."""
+    """Random games, with and without serialisation."""
     pyspiel.random_sim_test(openspiel.load_game(RULES[name]), num_sims=2, serialize=True, verbose=False)
 
 
@@ -61,7 +61,7 @@ def test_the_simulation_of_openspiels_python_tests():
 
 @pytest.mark.parametrize("name", slow_but(("default", "official"), TREES))
 def test_the_full_tree(name: str):
-    """The checks of OpenSpiel's `integration_tests/api_test.py` on a whole tree: perfect recall, zero sum, chances of sum 1."""
+    """Perfect recall, zero sum and chances of sum 1, as in OpenSpiel's `integration_tests/api_test.py`."""
     seen: dict[str, tuple] = {}
     nodes = 0
 
@@ -95,7 +95,7 @@ def test_the_full_tree(name: str):
 
 @every_rules
 def test_games_are_the_engines(name: str):
-    """Every step is one that `unojax.step` may take, with the cards of OpenSpiel's chance; a bot reads the observation's text."""
+    """Every step is a possible `unojax.step`, and a bot reads the observation's text."""
     rules, rng, steps = RULES[name], np.random.default_rng(0), 0
     spiel = openspiel.load_game(rules)
     take = jax.jit(lambda state, action, deck, color: game.step_with(state, action, game.GivenCards(deck, color)))
@@ -134,7 +134,7 @@ def test_games_are_the_engines(name: str):
 
 
 def test_chance_at_the_start_is_the_engines():
-    """Each card is as likely as another; the colour of a wild card and the first player are uniform."""
+    """Cards, the colour of a wild card and the first player are uniform."""
     rules = Rules(deck=deck_of("R1 R1 Y2 W"), hand_size=1, start_card="any", first_player="random", max_steps=4)
     state = openspiel.load_game(rules).new_initial_state()
     for card in ("R1", "Y2"):
@@ -148,7 +148,7 @@ def test_chance_at_the_start_is_the_engines():
 
 
 def test_exploitability_is_that_of_our_solver():
-    """OpenSpiel's best responses in its tree against ours in the sequence form."""
+    """Compare OpenSpiel's best responses in its tree with ours in the sequence form."""
     rules = replace(SMALLER, deck=deck_of("R1 R1 Y1 Y2 RS W"))
     spiel, tree = openspiel.load_game(rules), solve.enumerate_game(rules)
     ours = solve.exploitability(tree, solve.of_policy(tree, "uniform"))
@@ -194,7 +194,7 @@ def test_observers_show_what_they_are_asked_for():
 
 
 def test_positions_are_small_and_clones_share_them():
-    """Hundreds of bytes, not thousands; and OpenSpiel's clones share what cannot change."""
+    """A state has hundreds of bytes, and clones share its immutable parts."""
     spiel, rng = openspiel.load_game(SMALL), np.random.default_rng(0)
     state = spiel.new_initial_state()
     while not state.is_terminal():
@@ -220,7 +220,7 @@ def test_parameters_go_both_ways():
 
 
 def test_refused_actions_and_outcomes():
-    """An illegal action, a card that no deck has, an outcome that the game does not declare, an action after the end."""
+    """Illegal actions, missing cards, undeclared outcomes, and actions after the end are rejected."""
     spiel = openspiel.load_game(SMALL)
     state, playing = spiel.new_initial_state(), start_of(spiel)
     possible = {outcome for outcome, _ in state.chance_outcomes()}

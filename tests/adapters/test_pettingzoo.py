@@ -33,7 +33,7 @@ def test_the_tests_of_pettingzoo():
 
 @some_rules
 def test_games_are_the_engines(name: str):
-    """States, observations, masks, rewards and ends of both agents."""
+    """Compare states, observations, masks, rewards and ends of both agents."""
     rules, aec = RULES[name], raw_env(RULES[name])
     encode = jax.jit(lambda state: [Encoder(rules=rules).encode((), observe(state, player)) for player in (0, 1)])
     for number, state, total, legal, action in engine_positions(rules, seed=7):

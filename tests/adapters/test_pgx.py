@@ -26,7 +26,6 @@ PROGRAMS: Final = 320  # pgx's own test runs its operations outside jit; a game 
 
 
 def random_action(key: jax.Array, mask: jax.Array) -> jax.Array:
-    """Return one of the legal actions, of a game or of a batch."""
     return jax.random.categorical(key, jnp.where(mask, 0.0, -jnp.inf), axis=-1)
 
 
@@ -41,7 +40,7 @@ def test_pgx_api(monkeypatch: pytest.MonkeyPatch):
 
 @every_rules
 def test_games_are_the_engines(name: str):
-    """One action in thirty is any number: the same states, masks, rewards and observations."""
+    """States, masks, rewards and observations agree; one action in thirty is any number."""
     rules = RULES[name]
     env = Uno(rules)
     ours, theirs = play_beside(env.init, env.step, rules, any_number=env.num_actions)
@@ -67,7 +66,7 @@ def test_games_are_the_engines(name: str):
 
 @pytest.mark.parametrize("belief", slow_but(["none"], ["none", "particles"]))
 def test_determinization_keeps_the_view_and_samples_the_hand_from_the_belief(belief: BeliefKind):
-    """Means of 2,000 samples are within six standard errors: a right program fails once in 1e7 runs."""
+    """Means of 2,000 samples are within six standard errors, except once in 1e7 runs."""
     env, num_deals = Uno("official" if belief == "none" else "default", belief=belief), 2000
 
     @jax.jit

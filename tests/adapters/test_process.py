@@ -1,4 +1,4 @@
-"""Programs as players: the questions, the answers, and everything that can go wrong with a program."""
+"""Programs as players: questions, answers, and every fault."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ SHORT, OFFICIAL = Rules(hand_size=3), Rules.official(hand_size=3)
 
 
 def program(folder: Path, code: str, settings: str = "seconds=5,start_seconds=20,") -> str:
-    """Return the spec of a Python program."""
     path = folder / f"player{abs(hash(code)) % 10**8}.py"
     path.write_text(textwrap.dedent(code))
     return f"process:{settings}{sys.executable} {path}"
@@ -43,7 +42,7 @@ def play(agent, number: int, *, rules: Rules = SHORT, key: int = 1):
 
 @pytest.mark.parametrize("rules", slow_but([SHORT], [SHORT, OFFICIAL]), ids=["short", "official"])
 def test_a_program_plays_as_the_same_policy_inside(tmp_path: Path, rules: Rules):
-    """Questions can be read back as observations of the game's rules; those of a game have its name, and `serve` answers them."""
+    """Questions name their game, `parse_observation` reads them, and `serve` answers them."""
     log = tmp_path / "log"
     code = f"""
     import sys
@@ -126,7 +125,7 @@ def is_running(pid: int) -> bool:
 
 
 def test_the_command_reports_faults_and_no_program_outlives_it(tmp_path: Path):
-    """One bad answer, the first of all, costs one game; then the program is restarted."""
+    """One bad answer costs one game; then the program is restarted."""
     log = tmp_path / "log"
     spec = program(tmp_path, DEAF.format(log=str(log), answers=-1))
     args = ["arena", spec, "uniform", "--games", "4", "--quiet", "--hand-size", "3", "--batch-size", "8", "--workers", "1"]

@@ -1,4 +1,4 @@
-"""Environments of all adapters in other processes: copied, pickled, and in children of a fork."""
+"""Environments of all adapters in other processes: copied, pickled, and after a fork."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def gymnasium_env() -> tuple[Any, Callable[[Any], Any]]:
 
 
 def many_gymnasium_envs() -> tuple[Any, Callable[[Any], Any]]:
-    """Return so many that threads share them."""
+    """Return enough environments for several threads."""
     from unojax.adapters.gymnasium import UnoVectorEnv
 
     envs = UnoVectorEnv(512, "uniform", RULES)

@@ -1,4 +1,4 @@
-"""Without its library, an adapter names in one line what to install; and the rest of the package needs none of them."""
+"""A missing library's error names the package to install; the rest of the package needs no such library."""
 
 from __future__ import annotations
 

@@ -1,11 +1,7 @@
-"""Games of RLCard's UNO (rlcard on PyPI), replayed under `Rules.rlcard()`: every state after every call must be the same.
+"""Games of RLCard's UNO, replayed under `Rules.rlcard()` with the same actions and draws: every state must be equal.
 
-RLCard plays with random legal actions. Here the same actions are played with the same cards drawn. Hands, deck, pile, top card,
-colour, player to move, legal actions and winner are compared.
-
-A call of RLCard's is one step or two here, because it makes a penalty's draw a part of the play. Two differences are defects of
-RLCard's and not compared: the loser draws after a last card that is a +2 or Wild+4, and a draw of too few cards raises an
-IndexError instead of ending the game.
+One call of RLCard is one or two steps, because it makes a penalty's draw a part of the play. Two defects of RLCard are not
+compared: the loser draws after a last card that is a +2 or Wild+4, and a draw of too few cards raises an IndexError.
 """
 
 from __future__ import annotations
@@ -29,7 +25,7 @@ NUM_GAMES = 500
 
 
 class Step(NamedTuple):
-    """A step: the action, the deck after it as int[54], the colour, and RLCard's table after it at the end of a call."""
+    """A step: action, deck after it as int[54], colour, and RLCard's table after it at the end of a call."""
 
     action: int
     deck: np.ndarray
@@ -38,7 +34,7 @@ class Step(NamedTuple):
 
 
 def record(game: Any, choose: Any) -> tuple[list[dict[str, Any]], list[int], bool]:
-    """Play a game with RLCard: its tables, the actions, and whether the last one raised an IndexError."""
+    """Return RLCard's tables of a game, its actions, and whether the last one raised an IndexError."""
     game.init_game()
     tables, actions = [table_of(game)], []
     while not game.is_over():
@@ -53,7 +49,7 @@ def record(game: Any, choose: Any) -> tuple[list[dict[str, Any]], list[int], boo
 
 
 def table_of(game: Any) -> dict[str, Any]:
-    """Return the table of an RLCard game in numbers of this package."""
+    """Return an RLCard table in the numbers of this package."""
     current, over = game.round, game.is_over()
     return {
         "hands": [counts_of(player.hand) for player in game.players],
@@ -69,7 +65,6 @@ def table_of(game: Any) -> dict[str, Any]:
 
 
 def number_of(name: str) -> int:
-    """Return the number of an action that RLCard has named."""
     if name == "draw":
         return cards.DRAW
     color, trait = name.split("-")
@@ -77,14 +72,13 @@ def number_of(name: str) -> int:
 
 
 def counts_of(held: Any) -> list[int]:
-    """Return RLCard's cards as copies of each type."""
     pairs = [(_TRAITS.index(card.trait), card.color) for card in held]
     types = [cards.card_type(_COLORS.index(color) if rank < cards.WILD else 0, rank) for rank, color in pairs]
     return np.bincount(types, minlength=cards.NUM_TYPES).tolist()
 
 
 def steps_of(tables: list[dict[str, Any]], actions: list[int], failed: bool, totals: Counter[str]) -> list[Step]:
-    """Return the steps of a game, and count calls, steps and refills of the deck."""
+    """Return the steps of a game, and count calls, steps and reshuffles."""
     steps: list[Step] = []
     for action, before, after in zip(actions[: len(actions) - failed], tables, tables[1:], strict=False):
         deck, mover = np.array(before["deck"]), before["player"]
@@ -108,7 +102,6 @@ def steps_of(tables: list[dict[str, Any]], actions: list[int], failed: bool, tot
 
 
 def start_of(table: dict[str, Any]) -> State:
-    """Return the state of RLCard's first table."""
     top = cards.card_type(table["color"], table["rank"])
     hands = [" ".join(np.repeat(cards.TYPE_NAMES, hand)) for hand in table["hands"]]
     assert table["pile"][top] == sum(table["pile"]) == 1
@@ -131,7 +124,6 @@ def replay(start: State, actions: np.ndarray, decks: np.ndarray, colors: np.ndar
 
 
 def compare(table: dict[str, Any], state: State, mask: np.ndarray, where: str) -> None:
-    """Check that a state is RLCard's table."""
     found = {name: cards.count_types(getattr(state, name)).tolist() for name in ("hands", "deck", "pile")}
     numbers = {"rank": "top_rank", "color": "color", "player": "current_player", "winner": "winner"}
     found |= {name: int(getattr(state, field)) for name, field in numbers.items()}

@@ -1,4 +1,4 @@
-"""Actions from the host keep their numbers: of any integer type, and never another action than was meant."""
+"""Actions from the host: integers of any type keep their number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deals belong to the games that `simulate` plays; worths of cards on data made up for them; the colour that is declared."""
+"""Deals equal those of `simulate`; card worths on synthetic results; declared colours."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ FULL_DECK = np.asarray(cards.COPIES, int)
 
 
 def test_deals_are_those_of_the_games() -> None:
-    """With one card each, and no card that lets a player move again, player 0 wins with the first step if and only if its card is
-    playable on the start card. Deals do not depend on their number."""
+    """With one card each, player 0 wins in the first step if and only if its card is playable on the start card."""
     rules = Rules(deck=deck_of("R1 R2 R3 Y1 Y2 Y3 B1 B2 G4 G5 W"), hand_size=1)
     key, num_games = jax.random.key(5), 3000
     games = simulate(key, num_games, rules=rules)
@@ -42,10 +41,7 @@ def test_deals_are_those_of_the_games() -> None:
 
 @pytest.fixture(scope="module")
 def hands() -> np.ndarray:
-    """Check 10,000 deals of the full deck, and return their hands.
-
-    Every type turns up as often as its copies say: chi-squared, over the coloured start cards.
-    """
+    """Return the hands of 10,000 deals, whose types have the right frequencies (chi-squared)."""
     hands, top = deal_hands(jax.random.key(2), 10_000)
     assert (hands.sum(2) == 7).all() and top.max() < cards.WILD_TYPE
     assert (hands.sum(1) + (np.arange(cards.NUM_TYPES) == top[:, None]) <= FULL_DECK).all()
@@ -56,9 +52,9 @@ def hands() -> np.ndarray:
 
 
 def test_worth_of_cards_that_decide_a_linear_game(hands: np.ndarray) -> None:
-    """A wild card adds 3 points in 100 to its holder's chance, and a 9 takes one away; nothing else counts.
+    """A wild card adds 3 points in 100 to its holder's chance, and a 9 subtracts one.
 
-    Worths are compared with the mean number card: so many of those are nines.
+    The reference is the mean number card, and some of those are nines.
     """
     own, theirs = (cards.RANK_OF_TYPE == cards.WILD), (cards.RANK_OF_TYPE == 9)
     chance = 0.5 + 0.03 * (hands[:, 0] @ own) - 0.01 * (hands[:, 0] @ theirs) - 0.05 * (hands[:, 1] @ own)
@@ -71,7 +67,7 @@ def test_worth_of_cards_that_decide_a_linear_game(hands: np.ndarray) -> None:
 
 
 def test_errors_of_worths_are_of_the_right_size(hands: np.ndarray) -> None:
-    """Results by the toss of a coin: 8 times 10 worths, all 0. Their squares in units of the error are chi-squared, about."""
+    """For coin tosses all worths are 0, and their squared z-scores are chi-squared."""
     random, total = np.random.default_rng(3), 0.0
     for _ in range(8):
         worth = card_worth(hands, random.integers(0, 2, len(hands)).astype(float))
@@ -88,7 +84,7 @@ def test_errors_of_worths_are_of_the_right_size(hands: np.ndarray) -> None:
 
 
 def test_types_that_a_deck_lacks_have_no_worth() -> None:
-    """And change nothing: with a wild card worth 3 points in 100, that is what is found."""
+    """The worth of a wild card, 3 points in 100, is still found."""
     hands = deal_hands(jax.random.key(5), 3000, rules=Rules(deck=small_deck(ranks=range(10), wilds=2))).hands
     worth = card_worth(hands, 0.5 + 0.03 * (hands[:, 0] @ (cards.RANK_OF_TYPE == cards.WILD)))
     assert worth.own[cards.WILD] == pytest.approx(0.03)
@@ -100,7 +96,7 @@ def test_types_that_a_deck_lacks_have_no_worth() -> None:
 
 
 def test_declared_color() -> None:
-    """Most cards in hand are blue, and none is green; the pile has yellow cards, and the hand few others; red is active."""
+    """Blue is most held, green is not held, yellow is on the pile, and red is active."""
     state = make_state("W B1 B2 B3 Y1 R2", "G5", "R9", pile="Y3 Y4 Y5 R1 R3", player=0)
     seen, legal = observe(state, 0), legal_mask(state)
     for score, declared in (

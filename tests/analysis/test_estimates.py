@@ -1,4 +1,4 @@
-"""Means and their errors, log losses, logistic regression, and tables: known values, and how often intervals hold."""
+"""Means and their errors, log losses, logistic regression, tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_means_and_ratios_by_hand() -> None:
 
 
 def test_intervals_hold_the_truth_as_often_as_they_should() -> None:
-    """Each cluster's members share its luck: taken for independent they would give intervals half as wide."""
+    """Members of a cluster are dependent: treated as independent, they would halve the intervals."""
     random, runs, covered = np.random.default_rng(1), 2000, 0
     for _ in range(runs):
         sizes = random.integers(1, 8, 300)
@@ -43,7 +43,7 @@ def test_intervals_hold_the_truth_as_often_as_they_should() -> None:
 
 
 def test_forecasts() -> None:
-    """Maximum likelihood against another optimiser; wins that are separated from losses have finite weights."""
+    """Compare with another optimiser; separated wins and losses give finite weights."""
     loss = log_loss(np.array([0.5, 0.8, 0.8, 0.8]), np.array([1, 1, 0, 0.5]))
     assert loss == pytest.approx([np.log(2), -np.log(0.8), -np.log(0.2), -(np.log(0.8) + np.log(0.2)) / 2])
     x = np.linspace(-30, 30, 7)
@@ -60,7 +60,7 @@ def test_forecasts() -> None:
 
 
 def test_tables_as_text_and_as_markdown() -> None:
-    """Prose is set to the left."""
+    """Prose is left-aligned."""
     table = TextTable(["policy", "wins"], [["uniform", "50 %"], ["a|b", 7]])
     assert repr(table) == "policy   wins\nuniform  50 %\na|b         7"
     assert table._repr_markdown_().split("\n") == ["| policy | wins |", "| --- | ---: |", "| uniform | 50 % |", "| a\\|b | 7 |"]

@@ -1,4 +1,4 @@
-"""Games looked back at: costs of choices against a search with ten times the rollouts, and who can judge them."""
+"""Reviews: costs of choices against a search with ten times the rollouts, and agents that can't review."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ NUM_GAMES = 8
 
 
 def costs_at_length(game: Replay, numbers: Sequence[int], agent: SearchAgent, key: jax.Array) -> Iterator[tuple[float, float]]:
-    """The costs of player 0's actions `numbers` against the best plays, and their errors: straight from the search, each round
-    with samples and a belief of its own, which follows the game once."""
+    """Yield the costs of player 0's actions `numbers`, and their errors, directly from the search."""
     views = game.observations(0)[: max(numbers)]
     rounds_of = [jax.random.split(one) for one in jax.random.split(key, REPLICATES)]
     beliefs = zip(*(track(agent.updater, key_follow, views) for key_follow, _ in rounds_of), strict=True)
@@ -53,9 +52,9 @@ def costs_at_length(game: Replay, numbers: Sequence[int], agent: SearchAgent, ke
 @pytest.mark.long
 @pytest.mark.optimized
 def test_costs_are_those_of_ten_times_the_rollouts():
-    """Of a player who plays at random, so that there is much to lose.
+    """A random player makes expensive errors.
 
-    At least 88 % of the choices are within 1.96 errors of the difference, and the mean difference is within four of its own.
+    At least 88% of the choices are within 1.96 errors, and the mean difference is within four of its own.
     """
     agent, longer = (read_search(spec, Rules()) for spec in (SPEC, SPEC.replace("=200", "=2000")))
     found: list[tuple[Choice, float, float]] = []
@@ -86,7 +85,7 @@ def test_costs_are_those_of_ten_times_the_rollouts():
 
 @pytest.mark.slow
 def test_a_review_under_points_is_of_wins() -> None:
-    """Its searches count wins, though the agent plays for points: all figures are probabilities."""
+    """All figures are win probabilities, although the agent plays for points."""
     rules = Rules.official(deck=small_deck(colors=2, ranks=(1, 2, 3, 4), wilds=1), hand_size=2)
     agent = parse_agent("mc:rollouts=8,particles=16,belief=unseen,policy=uniform", rules=rules)
     assert agent.search.counts_points

@@ -1,4 +1,4 @@
-"""Beliefs along recorded games and decisions in them: the columns fit the games, and the exact filter is calibrated."""
+"""Beliefs along recorded games and decisions in them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def decisions(name: str) -> Decisions:
 
 
 def is_tracked() -> np.ndarray:
-    """Return bool[G, T + 1]: positions of which there is a belief, the start included."""
+    """Return the positions that have a belief, the start included, bool[G, T + 1]."""
     return np.arange(MAX_STEPS + 1) <= games().num_updates[:, None]
 
 
@@ -75,7 +75,7 @@ def test_columns_fit_the_games(name: str) -> None:
 
 @pytest.mark.slow
 def test_filters_beside_the_exact_one() -> None:
-    """256 particles leave about 0.016 a type with cards of this deck, a sixth of it over all 54 types; uniform beliefs much more.
+    """With 256 particles a log score is off by 0.016 a type of this deck; uniform beliefs by much more.
 
     Contract: side by side and comparable on one scale (log score of the true hand's cards).
     """
@@ -94,7 +94,7 @@ def test_filters_beside_the_exact_one() -> None:
 
 
 def test_the_exact_belief_is_calibrated() -> None:
-    """Six standard errors in bins of many predictions: 6e-7 for each of ten bins, if the errors were known."""
+    """Six standard errors in each of ten bins: an error probability of 6e-7 each."""
     result = tracks("exact")
     counted = result.is_unseen & is_tracked()[..., None]
     calibration = analysis.calibrate(result.prob_holds, result.truth > 0, counted)
@@ -133,7 +133,7 @@ def decided_by_hand() -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("name", slow_but(["unseen cards"], ["unseen cards", "particles 256"]))
 def test_decisions_are_all_choices_of_the_games_that_ended(name: str) -> None:
-    """With their results for the player, the true hand, and the hands believed."""
+    """Results, true hands and particles belong to the decisions."""
     states, places, found = games().states, decided_by_hand(), decisions(name)
     assert 0 < states.is_over[:, -1].sum() < len(states.terminated)
     assert found.game.tolist() == [g for g, _ in places]

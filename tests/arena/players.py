@@ -1,4 +1,4 @@
-"""Rules, sizes and agents of the arena's tests: few, so that their files share compiled programs."""
+"""Rules, sizes and agents of the arena's tests, few enough to share compiled programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ UNIFORM, SCARCEST = parse_agent("uniform"), parse_agent("scarcest-color")
 
 
 def lowest_action(key: Array, observation: Observation, legal_mask: Array) -> Array:
-    """Choose without chance."""
     del key, observation
     return legal_mask.argmax()
 
@@ -29,7 +28,7 @@ LOWEST: Final = PolicyAgent("lowest", lowest_action)
 
 
 def assert_same(one: Pairs, other: Pairs) -> None:
-    """Check that the games are the same, except for the agents' time."""
+    """Check that games are equal, except for the agents' time."""
     for field in fields(Pairs):
         if field.name != "seconds":
             a, b = getattr(one, field.name), getattr(other, field.name)
@@ -38,6 +37,5 @@ def assert_same(one: Pairs, other: Pairs) -> None:
 
 
 def first_pairs(pairs: Pairs, number: int) -> Pairs:
-    """Return the first pairs of a match."""
     kept = {field.name: getattr(pairs, field.name)[:number] for field in fields(Pairs) if field.name != "seconds"}
     return Pairs(**kept, seconds=pairs.seconds)

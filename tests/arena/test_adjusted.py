@@ -1,4 +1,4 @@
-"""Variance-reduced scores: their mean is the mean of the results, and their intervals cover it."""
+"""Variance-reduced scores: unbiased, with intervals that cover the truth."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ play = partial(play_match, jax.random.key(5))
 
 @dataclass(frozen=True)
 class Hidden:
-    """A packed policy that is not recognized as one, so that its decisions are judged."""
+    """A packed policy that is not recognized as one, so that a baseline replaces it."""
 
     policy: PackedPolicy
 
@@ -73,7 +73,7 @@ def judged(
     rollouts: int = 64,
     baseline: str = adjusted.STAND_IN,
 ) -> Pairs:
-    """Play a match with a baseline for agents that are not policies; matches against scarcest-color share their programs."""
+    """Play a match with a baseline for agents that are not policies."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(adjusted, "STAND_IN", baseline)
         return play((first, second), num_pairs, rules=rules, adjust=rollouts, batch_size=384, workers=1)
@@ -85,12 +85,12 @@ QUICK = {"baseline": "keep-wilds", "num_pairs": 128, "rollouts": 32}
 
 @pytest.fixture(scope="module")
 def match() -> Pairs:
-    """Guard often plays unlike its baseline."""
+    """Guard often differs from its baseline."""
     return judged(hidden("guard"), **QUICK)
 
 
 def test_the_mean_is_that_of_the_results_with_less_variance(match: Pairs):
-    """The removed luck is zero on average: within 4.5 standard errors, an error probability of 7e-6."""
+    """The corrections average zero within 4.5 standard errors, an error probability of 7e-6."""
     removed = match.points.mean(1) - match.adjusted
     assert abs(removed.mean()) < 4.5 * removed.std() / np.sqrt(len(match))
     score, plain = adjusted_score(match.adjusted, match.points), paired_score(match.points)
@@ -139,7 +139,7 @@ def test_the_batch_size_changes_no_score():
 
 @pytest.mark.slow
 def test_resigning_and_playing_as_the_other_agent():
-    """The second agent resigns; and two baselines are compared from the deal alone."""
+    """The second agent resigns; two baselines are compared from the deal alone."""
     pairs = judged(SCARCEST, Quitter())
     assert (pairs.winner == 0).all()
     assert abs(pairs.adjusted.mean() - 1) < 4.5 * pairs.adjusted.std() / np.sqrt(len(pairs))
@@ -168,7 +168,7 @@ def true_score(first: str, second: str, rules: Rules) -> tuple[float, float]:
 @pytest.mark.long
 @pytest.mark.parametrize("name", RULES)
 def test_the_mean_is_that_of_other_games(name: str):
-    """Uniform draws, passes and challenges whenever it may, which costs it much and leaves wide intervals."""
+    """Uniform draws, passes and challenges at will, which is costly and gives wide intervals."""
     rules, who = RULES[name], {"official": "uniform", "rlcard": "uniform"}.get(name, "guard")
     pairs = judged(hidden(who), rules=rules)
     score = adjusted_score(pairs.adjusted, pairs.points)
@@ -182,7 +182,7 @@ def test_the_mean_is_that_of_other_games(name: str):
 @pytest.mark.slow
 @pytest.mark.long
 def test_intervals_cover_the_truth():
-    """96 matches of 16 pairs: the number of covering intervals is within the range of all but one of ten thousand runs."""
+    """The number of covering intervals among 96 matches is in range, except once in ten thousand runs."""
     num_matches = 96
     pairs = judged(hidden("guard"), num_pairs=16 * num_matches)
     truth, _ = true_score("guard", "scarcest-color", RULES["default"])

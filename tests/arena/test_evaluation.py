@@ -1,4 +1,4 @@
-"""Scores on the fixed deals: the rating against rated opponents, and the digest that makes evaluations comparable."""
+"""Scores on the fixed deals: the rating, and the digest that makes evaluations comparable."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_anchors_are_the_measured_ratings():
 
 
 def test_ratings():
-    """Points drawn with the odds of 150 Elo points: the rating is within five standard errors except once in a million."""
+    """Points drawn with 150 Elo points: within five standard errors, except once in a million runs."""
     rng, true = np.random.default_rng(0), 150.0
     odds = {name: 1 / (1 + 10 ** ((anchor - true) / 400)) for name, anchor in ANCHORS.items()}
     rating, margin = _rate({name: pairs_of((rng.random((4000, 2)) < p).astype(float)) for name, p in odds.items()})

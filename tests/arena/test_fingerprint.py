@@ -1,4 +1,4 @@
-"""Fingerprints of agents: settings and files that make another player, for which old results do not count."""
+"""Fingerprints of agents: settings and files that change the player."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_fingerprints_distinguish_settings_and_files(tmp_path, monkeypatch):
 
 
 def test_numbers_behind_names_count(monkeypatch):
-    """The weights of `linear`, as a player and in rollouts, and those of the types of a family."""
+    """Weights of `linear`, as a player and in rollouts, and of the types of a family."""
     specs = ["linear", "mc:model=uniform", "mc:policy=uniform,model=minimax", "value:model=minimax", "guard"]
 
     def found() -> list[str]:
@@ -52,7 +52,7 @@ def test_numbers_behind_names_count(monkeypatch):
 
 
 def test_files_of_a_command_count(tmp_path, monkeypatch):
-    """Anywhere in the command. The interpreter, which is installed, does not count, by its name or its path."""
+    """Files anywhere in the command count; the installed interpreter does not."""
     script, words = tmp_path / "my player.py", tmp_path / "words.txt"
     quoted = shlex.quote(str(script))
     specs = [f"process:python {quoted}", f"process:seconds=2,python {quoted} --words={words}", f"process:{quoted} --fast"]

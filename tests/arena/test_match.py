@@ -1,4 +1,4 @@
-"""Matches: fair, reproducible, and clear about faulty agents."""
+"""Matches: fair, reproducible, and with clear errors for faulty agents."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_batch_size_changes_no_result(match: Pairs):
 
 @pytest.mark.slow
 def test_games_under_default_rules_are_those_of_simulate_in_distribution():
-    """And duplicate deals make errors smaller: most between similar agents."""
+    """Duplicate deals make errors smaller, most between similar agents."""
     sizes = {"rules": Rules(), "batch_size": 64}
     match, alike = (play(jax.random.key(1), (SCARCEST, other), 512, **sizes) for other in (UNIFORM, "keep-wilds"))
     games = simulate(jax.random.key(0), 40_000, (SCARCEST.policy, UNIFORM.policy), batch_size=256)
@@ -121,7 +121,7 @@ def test_refusals(match: Pairs):
 
 
 class Seen(NamedTuple):
-    """Memory of `Witness`: its last observation, whether all was right so far, and the size of the hidden hand if shown."""
+    """Memory of `Witness`: last observation, whether all was right, and the hidden hand's size if shown."""
 
     last: Observation
     is_right: Array
@@ -131,13 +131,13 @@ class Seen(NamedTuple):
 @partial(jax.tree_util.register_dataclass, data_fields=["forgets", "looks_away"], meta_fields=["name"])
 @dataclass(frozen=True)
 class Witness:
-    """Plays the lowest legal action as long as the arena keeps its promises to agents, then an illegal one.
+    """Plays the lowest legal action while the arena fulfils the protocol of agents, then an illegal one.
 
     Contract: an agent with memory (a belief, a tree) adds `init` and `update` to a policy.
 
     Attributes:
-        forgets: 1 if it does not update its memory, so that it must find a promise broken.
-        looks_away: 1 if it ignores the state that it is shown, so that it must find that promise broken.
+        forgets: 1: does not update its memory, so that it must find a violation.
+        looks_away: 1: ignores the shown state, so that it must find a violation.
         name: As in `Agent`.
     """
 
@@ -192,7 +192,7 @@ def highest_action(key: Array, observation: Observation, legal_mask: Array) -> A
 
 @dataclass(frozen=True)
 class Tallying:
-    """Plays the lowest action after an even number of steps of the game, else the highest. Has no `next_game`."""
+    """Plays the lowest action after an even number of steps, else the highest. Has no `next_game`."""
 
     name: str = "tallying"
 
@@ -211,7 +211,7 @@ class Tallying:
 
 @dataclass(frozen=True)
 class Counting(Tallying):
-    """Plays the lowest action in its first game against an opponent, the highest in the second, the lowest again ..."""
+    """Alternates between the lowest and the highest action from game to game."""
 
     name: str = "counting"
 
@@ -225,7 +225,7 @@ class Counting(Tallying):
 
 
 def test_memory_carries_over_through_a_series():
-    """Game k of a series continues from the k before it in the same seat, and from no other game."""
+    """Game k of a series continues from the previous one in the same seat only."""
     key, num_pairs, series = jax.random.key(7), 30, 3
     remembering = play(key, (Counting(), SCARCEST), num_pairs, series=series, workers=2)
     lowest, highest = (play(key, (agent, SCARCEST), num_pairs) for agent in (LOWEST, PolicyAgent("", highest_action)))
@@ -286,7 +286,7 @@ def test_faulty_agents_are_named():
 
 
 def draw_after(states: State, num_draws: int) -> lanes.MatchLanes:
-    """Advance a batch of positions, two games of each deal, by the action 60, after some draws of both players."""
+    """Advance positions, two games of each deal, by a draw, after some draws of both players."""
     number = len(states.color)
     which = np.arange(number, dtype=np.int32)
     pair, all_used = (which // 2).astype(np.uint32), np.ones(number, bool)
@@ -301,7 +301,7 @@ def draw_after(states: State, num_draws: int) -> lanes.MatchLanes:
 
 
 def test_each_draw_of_a_player_has_its_own_card_and_passing_is_no_draw():
-    """Rules under which players draw until they can play, and may keep the card."""
+    """Under rules with repeated draws and passes."""
     rules = Rules.house()
     drawn = {None: 1, "R3": 0, "B3": 1}
     states = [make_state("B3 R3" if card == "R3" else "B3", "G1 G2", "R7", drawn=card, rules=rules) for card in drawn]
@@ -349,7 +349,7 @@ print(json.dumps(found))
 
 @pytest.mark.slow
 def test_the_same_games_on_1_2_and_8_devices():
-    """With memories, variance-reduced scores, and the default batch size."""
+    """With memories, variance reduction, and the default batch size."""
     found = [run_on_devices(ON_DEVICES, number) for number in (1, 2, 8)]
     assert [number for number, *_ in found] == [1, 2, 8]
     assert len({tuple(digests) for _, *digests in found}) == 1

@@ -1,4 +1,4 @@
-"""Scores and ratings against values by hand, against another maximizer, and by the coverage of their intervals."""
+"""Scores and ratings against hand computation, another maximizer, and their coverage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unojax.arena.ratings import ELO_PER_NAT, Match, Ratings, bradley_terry, pai
 
 
 def pairs_of(*counts: tuple[tuple[float, float], int]) -> np.ndarray:
-    """Return points of pairs, float[P, 2], from results of a pair and their numbers."""
+    """Return points of pairs, float[P, 2], from results and their frequencies."""
     return np.concatenate([np.tile(result, (number, 1)) for result, number in counts])
 
 
@@ -50,7 +50,7 @@ def test_scores_by_hand(points: np.ndarray, series: int, standard_error: float, 
 
 
 def test_intervals_at_the_edges():
-    """If all is won, after one pair, and after one series, which shows nothing about how series differ."""
+    """Only wins, one pair, and one series, which shows no difference between series."""
     all_won = wilson(60, 60)
     assert paired_score(np.ones((30, 2))).interval == pytest.approx((all_won[0], 1.0))
     assert paired_score(np.zeros((30, 2))).interval == pytest.approx((0.0, 1 - all_won[0]))
@@ -71,7 +71,7 @@ def test_wilson_intervals():
 
 
 def test_intervals_of_series_cover_the_truth():
-    """The agents' chances differ between series: 95 % of intervals cover the mean, and those of single pairs too few."""
+    """If chances differ between series, 95% of intervals cover the mean; those of single pairs do not."""
     rng, held = np.random.default_rng(0), {1: 0, 10: 0}
     for _ in range(400):
         chances = np.repeat(rng.uniform(0.3, 0.9, 60), 10)
@@ -173,7 +173,7 @@ def test_bad_input():
 
 @pytest.mark.slow
 def test_intervals_cover_the_truth_as_often_as_stated():
-    """The games of a pair depend on each other, and so do matches with the same deals; each game alone follows the model."""
+    """Games of a pair are dependent, as are matches with the same deals."""
     rng = np.random.default_rng(3)
     strengths = np.array([0.6, 0.0, -0.6])
     num_runs, num_deals = 1000, 150

@@ -1,4 +1,4 @@
-"""`arena.tournament`: stored, resumed, interrupted; `arena.win_rates` against `unojax.simulate`."""
+"""`arena.tournament`: stored, resumed, interrupted; `arena.win_rates` against `simulate`."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ PAIRS = Pairs(
 
 
 def test_a_partly_written_batch_is_removed(tmp_path: Path):
-    """As on a disk that becomes full: the file is as before, and accepts batches when there is room."""
+    """A full disk leaves the file as before."""
     path, agents = tmp_path / "results.jsonl", {"uniform": "1", "linear": "2"}
     file = ResultsFile(str(path), seed=1, rules=RULES, agents=agents)
     file.append("uniform", "linear", PAIRS)

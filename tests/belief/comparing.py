@@ -1,4 +1,4 @@
-"""Runs of a particle filter compared with the exact filter along recorded games, and what must hold in every particle."""
+"""Runs of a particle filter against the exact filter along recorded games, and invariants of particles."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Track(NamedTuple):
 
     Attributes:
         expected: float32[R, n, 54].
-        hands: int32[R, n, N], the numbers of the particles' hands in the exact filter's table.
-        holds: bool[r, n], the invariants in some of the runs; empty for the bootstrap filter.
+        hands: Numbers of the particles' hands in the exact filter's table, int32[R, n, N].
+        holds: The invariants in some of the runs, bool[r, n]; empty for the bootstrap filter.
         info: `Info` [R, n].
     """
 
@@ -45,13 +45,13 @@ class Track(NamedTuple):
 
 
 class Exactly(NamedTuple):
-    """The exact filter's answers after each of n transitions.
+    """The exact filter's results after each of n transitions.
 
     Attributes:
-        expected, variance: float64[n, 54] of the number of copies of each type.
-        possible: bool[n, ...] hands of the joint table with positive probability.
+        expected, variance: Mean and variance of the copies of each type, float64[n, 54].
+        possible: Hands of the joint table with positive probability, bool[n, ...].
         log_evidence: float64[n].
-        types: float64[n, K] P(type); [n, 0] without types.
+        types: P(type), float64[n, K]; [n, 0] without types.
     """
 
     expected: Any
@@ -68,7 +68,7 @@ class Comparison(NamedTuple):
 
 
 def invariants(belief: Belief, seen: Observation, opponent: Opponent) -> dict[str, jax.Array]:
-    """Return what must hold in all particles of a belief at an observation: bool[] each."""
+    """Return the invariants of all particles of a belief at an observation, bool[] each."""
     now, public = belief.trajectories, belief.public
 
     def is_same(sets: jax.Array, onehot: jax.Array) -> jax.Array:
@@ -108,7 +108,7 @@ def invariants(belief: Belief, seen: Observation, opponent: Opponent) -> dict[st
 
 
 def numbers_of(belief: Any) -> jax.Array:
-    """Return the numbers of the hands in the joint table of the exact filter: int32[N]."""
+    """Return the numbers of the hands in the exact filter's joint table, int32[N]."""
     deck = np.array(belief.rules.deck)
     shape = deck[deck > 0] + 1
     strides = np.zeros(54, np.int32)
@@ -131,7 +131,7 @@ def begin_runs(keys: jax.Array, seen: Observation, *, updater: Filter) -> Any:
 def advance_runs(
     keys: jax.Array, beliefs: Any, before: Observation, action: jax.Array, after: Observation, *, updater: Filter
 ) -> tuple[Any, Track]:
-    """Update R runs, all by the same transition."""
+    """Update R runs by one transition."""
     beliefs, infos = jax.vmap(updater.update, (0, 0, None, None, None))(keys, beliefs, before, action, after)
     holds = {}
     if isinstance(updater, ParticleFilter):
@@ -142,7 +142,7 @@ def advance_runs(
 
 
 def compare(updater: Filter, steps: Sequence[Step], *, num_runs: int, seed: int, name: str) -> Comparison:
-    """Run both filters along a game; the bootstrap filter until the first run is depleted."""
+    """Run both filters along a game; the bootstrap filter until a run is depleted."""
     keys = jax.random.split(jax.random.key(seed), num_runs)
     beliefs = begin_runs(keys, steps[0][0], updater=updater)
     exact = exact_init(steps[0][0], prior=updater.prior, opponent=updater.opponent)
@@ -159,7 +159,6 @@ def compare(updater: Filter, steps: Sequence[Step], *, num_runs: int, seed: int,
 
 
 def exactly(belief: ExactBelief, log_evidence: float) -> Exactly:
-    """Return the exact filter's answers after one transition."""
     probs, copies = belief.count_probs, np.arange(5)
     expected = probs @ copies
     return Exactly(
@@ -172,7 +171,7 @@ def exactly(belief: ExactBelief, log_evidence: float) -> Exactly:
 
 
 def check_particles(compared: Sequence[Comparison]) -> None:
-    """Check that no hand is impossible, all invariants hold, and no belief starts again or finds a contradiction."""
+    """Check that no hand is impossible, invariants hold, and no belief restarts or finds a contradiction."""
     for name, track, exactly in compared:
         for t, possible in enumerate(exactly.possible):
             assert possible[track.hands[:, t]].all(), f"{name}: an impossible hand after update {t}"
@@ -185,8 +184,8 @@ def check_particles(compared: Sequence[Comparison]) -> None:
 def check_means(compared: Sequence[Comparison], num_particles: int, *, bias: float) -> None:
     """Check expected counts and P(type) after each update by t-tests over independent runs.
 
-    A right filter fails with `ERROR_PROBABILITY` in all. The standard deviation is at least that of N independent draws, as a
-    guard for types so rare that few runs have any. The tolerance allows for a bias, of order 1/N.
+    The error probability is `ERROR_PROBABILITY` in all. The standard deviation is at least that of N independent draws, for rare
+    types. The tolerance allows for a bias of order 1/N.
     """
     num_tests = sum(int((c.exactly.variance > 1e-12).sum()) + c.exactly.types.size for c in compared)
     assert num_tests > 100
@@ -203,9 +202,9 @@ def check_means(compared: Sequence[Comparison], num_particles: int, *, bias: flo
 
 
 def check_evidence(compared: Sequence[Comparison], *, tolerance: float) -> None:
-    """Check that the mean of estimated / exact evidence is 1, up to each update, and over all games at their ends.
+    """Check that the mean of estimated / exact evidence is 1, up to each update and at the ends of games.
 
-    Fails for a right filter with twice `ERROR_PROBABILITY`. (The mean of the logarithm would be biased: Jensen.)
+    The error probability is twice `ERROR_PROBABILITY`.
     """
     ratios = [
         np.exp((track.info.log_evidence - exactly.log_evidence).cumsum(1, dtype=np.float64)) for _, track, exactly in compared
@@ -222,9 +221,9 @@ def check_evidence(compared: Sequence[Comparison], *, tolerance: float) -> None:
 
 
 def check_efficiency(compared: Sequence[Comparison], num_particles: int) -> None:
-    """Check that particles do not degenerate, and how `Info` reports them.
+    """Check that particles do not degenerate, and that `Info` reports them.
 
-    The squared error of expected counts is below three times that of N independent draws; the ratio is 1.2 to 1.9.
+    The squared error of expected counts is below three times that of N independent draws; 1.2 to 1.9 is typical.
     """
     squared = sum(float(((track.expected - exactly.expected) ** 2).mean(0).sum()) for _, track, exactly in compared)
     assert squared < 3.0 * sum(float(c.exactly.variance.sum()) / num_particles for c in compared)

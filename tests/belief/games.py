@@ -1,4 +1,4 @@
-"""Random games of small decks that the tests of beliefs read, as NumPy arrays; each rule set is played once in a process."""
+"""Random games of small decks for the tests of beliefs, NumPy; each rule set is played once in a process."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Games(NamedTuple):
 
     Attributes:
         states: [G, T + 1].
-        seen: What each seat observed, [G, T + 1].
-        actions: int32[G, T], the action that was carried out; -1 if it was illegal, or the game was over.
+        seen: Observations of each seat, [G, T + 1].
+        actions: Executed actions, int32[G, T]; -1 if illegal, or after the end.
     """
 
     states: State
@@ -51,15 +51,14 @@ class Games(NamedTuple):
     actions: np.ndarray
 
     def view(self, seat: int, number: int, t: int) -> Observation:
-        """Return what a seat observed at position t of a game."""
         return jax.tree.map(lambda x: x[number, t], self.seen[seat])
 
     def views(self, seat: int, number: int, length: int = NUM_STEPS + 1) -> list[Observation]:
-        """Return what a seat observed in a game, attempts at illegal actions included."""
+        """Return a seat's observations of a game, including illegal attempts."""
         return [self.view(seat, number, t) for t in range(length)]
 
     def steps(self, seat: int, number: int) -> list[Step]:
-        """Return the transitions of a game as a seat saw them, without illegal attempts."""
+        """Return a seat's transitions of a game, without illegal attempts."""
         happened = np.flatnonzero(self.actions[number] >= 0).tolist()
         return [(self.view(seat, number, t), int(self.actions[number, t]), self.view(seat, number, t + 1)) for t in happened]
 
@@ -74,7 +73,6 @@ _observe = jax.jit(jax.vmap(jax.vmap(observe, (0, None)), (0, None)))
 
 @cache
 def games_of(rules: Rules) -> Games:
-    """Play the games of a rule set."""
     states = play(3, num_games=NUM_GAMES, num_steps=NUM_STEPS, rules=rules).states
     actions = np.where(np.diff(states.step_count, axis=1) > 0, states.last_action[:, 1:], game.NO_ACTION).astype(np.int32)
     if rules.play_drawn == "auto":
@@ -86,7 +84,7 @@ def games_of(rules: Rules) -> Games:
 
 
 def events(games: Games, seat: int) -> dict[str, np.ndarray]:
-    """Return bool[G, T] for each kind of event, by the true states: the steps at which it occurs."""
+    """Return the steps at which each kind of event occurs, bool[G, T]."""
     states, actions = games.states, games.actions
     deck, pile = states.deck.sum(-1), states.pile.sum(-1)
     draws, challenges, owed, ends = (
@@ -110,9 +108,9 @@ def events(games: Games, seat: int) -> dict[str, np.ndarray]:
 
 
 def covering(rules: Rules, seat: int) -> list[int]:
-    """Return few games that together contain every kind of event that occurs under the rules, for one seat.
+    """Return few games that together contain every kind of event for one seat.
 
-    Of the first games with an event, the longest is taken: more happens there. The two longest of all are among them.
+    These are the longest of the first games with an event, and the two longest of all.
     """
     games = games_of(rules)
     length = (games.actions >= 0).sum(1)
@@ -127,13 +125,13 @@ def covering(rules: Rules, seat: int) -> list[int]:
 
 
 def in_mid_turn(choice: str) -> Step:
-    """Return the transition of an opponent who has just drawn the yellow 1 and plays it ("Y1") or passes ("draw")."""
+    """Return the transition of an opponent who has drawn the yellow 1 and plays it ("Y1") or passes ("draw")."""
     state = make_state("R1 B3", "RS Y1 R+2", "YR", player=1, drawn="Y1", rules=VARIANTS["official"])
     return jax.device_get((observe(state, 0), parse_action(choice), observe(after(state, choice), 0)))
 
 
 def histories(name: str, chosen: dict[int, list[int]], length: int = NUM_STEPS) -> list[tuple[str, list[Step]]]:
-    """Return the first transitions of chosen games by seat, with names; under "official" rules, two more in mid-turn."""
+    """Return the first transitions of chosen games by seat, with names; for "official" two more in mid-turn."""
     games = games_of(RULES[name])
     found = [(f"seat {seat}, game {n}", games.steps(seat, n)[:length]) for seat, numbers in chosen.items() for n in numbers]
     if name == "official":

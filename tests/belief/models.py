@@ -1,4 +1,4 @@
-"""Opponent models of these tests, some with their twins in plain Python."""
+"""Opponent models of these tests, some also in plain Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GUARD = PolicyOpponent(POLICIES["guard"], tremble=0.3)
 
 
 def choosy_opponent(observation: Observation, legal_mask: jax.Array) -> jax.Array:
-    """Prefer colours of which many are held and high ranks, and spare wild cards: every action is evidence about the hand."""
+    """Prefer common colours and high ranks, and avoid wild cards: every action is evidence about the hand."""
     of_color = cards.counts(observation.hand)[:52].reshape(4, 13).sum(-1)
     rank = jnp.arange(15)
     likes = (1.0 + rank) * jnp.where(rank >= 13, 0.1, 1.0) * (1 + of_color[:, None])
@@ -35,7 +35,7 @@ def choosy_policy(hand: oracle.Hand, action: int, legal: list[int]) -> float:
 
 
 def first_opponent(observation: Observation, legal_mask: jax.Array) -> jax.Array:
-    """Play the legal action of the lowest number: most hands that could have played make the action impossible."""
+    """Play the lowest legal action, which makes it impossible for most hands."""
     return (jnp.arange(len(legal_mask)) == jnp.argmax(legal_mask)).astype(jnp.float32)
 
 

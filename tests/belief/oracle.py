@@ -1,8 +1,7 @@
-"""A slow, plain-Python belief for small decks, written apart from the package: the judge of `unojax.belief.exact`.
+"""A plain-Python belief for small decks, independent of the package: the oracle of `unojax.belief.exact`.
 
-It knows nothing of cases such as "could not play" or "penalty". A world is a complete position, with both hands and
-the deck. One step of the filter plays every world forward by the plain rules, through every card that may be drawn,
-and keeps the worlds in which the observer would see what it saw. Worlds carry probabilities, so nothing is sampled.
+A world is a complete position with a probability. An update plays every world forward through every draw, and keeps the worlds
+that give the observer's view.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class World(NamedTuple):
 
 
 class View(NamedTuple):
-    """What the observer sees of a world. Who moves next means nothing at the end."""
+    """The observer's view of a world."""
 
     hand: Hand
     opponent_count: int
@@ -64,7 +63,7 @@ def view_of(w: World) -> View:
 
 
 def view_from(observation: Observation) -> View:
-    """The same view, read from an observation of the package."""
+    """Return the view of an observation of the package."""
     top = int(observation.color) * 13 + int(observation.top_rank)
     if observation.top_rank >= 13:
         top = 39 + int(observation.top_rank)
@@ -127,7 +126,7 @@ def _play(w: World, action: int, skip_forfeits: bool) -> World:
 
 
 def _after_draw(w: World, could_hold: Counter | None) -> Iterator[tuple[float, World]]:
-    """Every way a draw of the mover can go. `could_hold`: the observer's hand after it, to drop other draws of its own early."""
+    """Yield every outcome of the mover's draw that agrees with `could_hold`, the observer's hand after it."""
     wanted = w.penalty or 1
     if len(w.deck) < wanted:
         w = w._replace(deck=tuple(sorted(w.deck + w.pile)), pile=())
@@ -155,10 +154,10 @@ Worlds = dict[World, float]
 
 
 def deal(observation: Observation, *, sees_start: bool) -> Worlds:
-    """All deals that agree with the observer's first view.
+    """Return all deals that agree with the observer's first view.
 
-    `sees_start`: weigh them by how likely the start card was to turn up among the coloured cards not dealt, as at the start of a
-    game; otherwise all sets of cards are equally likely.
+    `sees_start`: weigh them by the probability of the start card among the coloured cards not dealt; else they are equally
+    likely.
     """
     view = view_from(observation)
     unseen = Counter(dict(enumerate(observation.rules.deck)))
@@ -176,7 +175,7 @@ def deal(observation: Observation, *, sees_start: bool) -> Worlds:
 
 
 def update(worlds: Worlds, action: int, after: Observation, *, policy: Policy, rules: Rules) -> tuple[Worlds, float]:
-    """The worlds after a step, and the probability of what the observer saw."""
+    """Return the worlds after a step, and the probability of the observation."""
     seen = view_from(after)
     could_hold = Counter(seen.hand)
     kept: Worlds = {}

@@ -1,16 +1,13 @@
-"""Hands of the particle filter checked against the history, over games of the full deck.
+"""Hands of the particle filter checked against the history, over games of the full deck, in plain Python.
 
-The exact filter answers this on small decks only. On any deck it is a question of matching, answered here in plain Python from
-what the observer saw, without a line of the filter's.
-
-Views are numbered 0..T. Every card that the opponent ever held came at some view (0, or the one after a draw), and left at the
-view after its play, or not yet. Whether a hand is possible at view T depends on whether all these cards, those of the hand and
-those that were played, can be given times of arrival: one card for each arrival, and for a card of type z that leaves at view r
+Views are numbered 0..T. Every card of the opponent came at some view (0, or the one after a draw), and left at the view after its
+play, or not yet. A hand is possible at view T if all these cards, those of the hand and those played, can be given times of
+arrival: one card for each arrival, and for a card of type z that leaves at view r
 
 * it came before r;
 * it came after every view before r at which the opponent could not play although z was playable;
-* at no view more cards of the type were held than were out of the observer's sight. Of several cards of one type those that leave
-  later may as well have come later (let two that did not change roles), so the ones to leave last must come after such a view.
+* at no view more cards of the type were held than were unseen. Of several cards of one type those that leave last may as well
+  have come last, so they must come after such a view.
 
 Each card thus has an interval of arrivals. All can be served if and only if they can be in the order of their ends (Glover 1967,
 "Maximum matching in a convex bipartite graph").
@@ -30,14 +27,14 @@ from unojax.observation import Observation
 
 
 class History(NamedTuple):
-    """Constraints on the opponent's cards from all that an observer saw up to view T.
+    """Constraints on the opponent's cards from an observer's views up to T.
 
     Attributes:
         last: T.
-        arrivals: for each card that the opponent acquired the view at which it first held it, increasing.
-        played: for each card that it played, the first and the last view at which it may have come.
-        earliest: int[54, 4] the first view at which a card of the hand may have come, for each type and number of other copies of
-            the type in the hand that came no later; T + 1 if it can't be there.
+        arrivals: View at which the opponent first held each acquired card, increasing.
+        played: First and last possible arrival of each played card.
+        earliest: First view at which a card of the hand may have come, by type and number of other copies in the hand that came
+            no later, int[54, 4]; T + 1 if impossible.
     """
 
     last: int
@@ -47,7 +44,7 @@ class History(NamedTuple):
 
 
 def read_history(views: Observation) -> History:
-    """Read the history from views 0..T of one player, NumPy arrays with a leading axis T + 1, of a game without a break."""
+    """Return the history of views 0..T of one player, NumPy [T + 1], of a game without a break."""
     unseen = np.array(views.rules.deck) - cards.count_types(views.hand) - cards.count_types(views.pile)
     num_views = len(unseen)
     held, mine = views.opponent_count.astype(int), views.current_player == views.player
@@ -80,12 +77,12 @@ def _is_playable(z: int, color: int, rank: int) -> bool:
 
 
 def _first_free(blocked: np.ndarray) -> int:
-    """Find the view after the last blocked one."""
+    """Return the view after the last blocked one."""
     return int(np.flatnonzero(blocked)[-1]) + 1 if blocked.any() else 0
 
 
 def is_possible(hand: Iterable[int], history: History) -> bool:
-    """Return whether the opponent may hold these cards (types, each as often as it is held) at the last view."""
+    """Return whether the opponent may hold these cards, given as types, at the last view."""
     number: Counter[int] = Counter()
     intervals = list(history.played)
     for z in hand:
@@ -95,7 +92,7 @@ def is_possible(hand: Iterable[int], history: History) -> bool:
 
 
 def _can_be_served(points: list[int], intervals: list[tuple[int, int]]) -> bool:
-    """Return whether each interval can be given a point of its own that lies in it; as many of both, points increasing."""
+    """Return whether each interval can have a point of its own, with as many points as intervals."""
     waiting, ends = sorted(intervals, reverse=True), []
     for point in points:
         while waiting and waiting[-1][0] <= point:

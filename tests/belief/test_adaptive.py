@@ -1,7 +1,4 @@
-"""The number of particles follows the position, and a belief keeps its meaning when it is resized.
-
-`test_cache.py` counts the compiled programs.
-"""
+"""The number of particles follows the position, and resizing a belief keeps its meaning."""
 
 from __future__ import annotations
 
@@ -29,7 +26,6 @@ def view(mine: str, theirs: str, rules: Rules = Rules()) -> Observation:
 
 @pytest.fixture(scope="module")
 def uneven() -> Belief:
-    """Return 64 particles with weights from 0 to 20 %."""
     belief = jax.device_get(begin(view("R1 R2", "B1 B2 B3 B4 B5"), jax.random.key(0)))
     weights = np.random.default_rng(1).gamma(0.3, size=64)
     weights[:9] = 0.0
@@ -56,9 +52,9 @@ def test_schedule() -> None:
 
 
 def test_copies_follow_the_weights(uneven: Belief) -> None:
-    """Over seeds each particle is copied M w times on average, always within one of it, and never for w = 0.
+    """Each particle is copied M w times on average, always within one of it, and never for w = 0.
 
-    The mean is tested at 6 standard errors of a number that varies by less than 1: error probability below 1e-5.
+    The mean is tested at 6 standard errors, an error probability below 1e-5.
     """
     seeds = 400
     for number in (10, 100):
@@ -78,7 +74,7 @@ def test_copies_follow_the_weights(uneven: Belief) -> None:
 
 
 def test_some_trajectory_that_is_possible_is_kept() -> None:
-    """If hardly any is, under rules that show facts of hands: the others, which may help later, would leave nothing to report."""
+    """Even if almost all trajectories have become impossible."""
     belief = jax.device_get(begin(view("R1 R2", "B1 B2 B3", Rules.official()), jax.random.key(1)))
     assert belief.target is not None
     is_possible = np.arange(64) == 7

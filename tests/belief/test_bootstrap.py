@@ -1,4 +1,4 @@
-"""The bootstrap filter against the exact one before it collapses, and that it reports its collapse."""
+"""The bootstrap filter against the exact one, and the report of its depletion."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_it_agrees_with_the_exact_filter(case: str) -> None:
 
 @pytest.mark.slow
 def test_a_collapse_on_the_full_deck_is_reported() -> None:
-    """After a collapse the belief is the uniform one of the present position: right counts, unseen cards alone, equal weights."""
+    """The belief restarts uniformly at the current position: right counts, unseen cards, equal weights."""
     views, states, depletions = corpus.views("default", 0), corpus.games("default").states, 0
     for number in range(2):
         seen = [jax.tree.map(lambda x, t=t, i=number: x[i, t], views) for t in range(60)]
@@ -83,9 +83,9 @@ def test_a_collapse_on_the_full_deck_is_reported() -> None:
 
 
 def test_what_contradicts_itself_changes_nothing() -> None:
-    """An action that the observations do not show, another player's view, and a belief of another position.
+    """A wrong action, another player's view, and a belief of another position.
 
-    Nothing changes either, unflagged, if nothing happened.
+    Without an event nothing changes either, and no flag is set.
     """
     games = games_of(RULES["official"])
     states = games.states

@@ -1,4 +1,4 @@
-"""The belief cache: how much it computes, which beliefs it keeps, and that an answer never depends on those."""
+"""The belief cache: its computations, its entries, and answers that never depend on them."""
 
 from __future__ import annotations
 
@@ -32,15 +32,11 @@ def views_of(number: int, seat: int = 0) -> list[Observation]:
 
 @pytest.fixture(scope="module")
 def views() -> list[Observation]:
-    """Return what a player sees at the first positions of a game that lasts longer."""
     return next(views for number in range(50) if len(views := views_of(number)) == LENGTH and not views[-1].terminated)
 
 
 class Quick(ParticleFilter):
-    """Begins again at each position, with particles that depend on those before: the cached beliefs matter, but not their truth.
-
-    The filter itself takes long to compile.
-    """
+    """Fast filter whose particles depend on earlier ones but not on the game."""
 
     def update(self, key: jax.Array, belief: Belief, before: Observation, action: jax.Array, after: Observation) -> Any:
         key = jax.random.fold_in(key, belief.trajectories.labels.sum(dtype=jnp.uint32))
@@ -79,7 +75,7 @@ def test_only_the_missing_suffix_is_computed(views: list[Observation]) -> None:
 
 
 def test_the_answer_does_not_depend_on_the_cache(views: list[Observation]) -> None:
-    """It is that of `track` with the same key."""
+    """`track` with the same key gives the same answer."""
     key = jax.random.key(5)
     step_by_step, tiny = make(key=key), make(key=key, max_entries=1)
     for number, (belief, info) in enumerate(track(QUICK, key, views), 1):

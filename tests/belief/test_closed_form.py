@@ -1,4 +1,4 @@
-"""Closed forms against counting subsets one by one, and against the exact filter along games."""
+"""Closed forms against enumerated subsets, and against the exact filter along games."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ init = jax.jit(closed_form_init)
 
 
 def position(unseen: str, held: int) -> Observation:
-    """Return the view of player 1 without cards, of an opponent with `held` of the unseen cards; others are on the pile."""
+    """Return the view of player 1 without cards; the opponent has `held` of the unseen cards."""
     counts, seen = np.array(deck_of(unseen)), jax.device_get(make_observation("R1", "R5", 1))
     onehots = {"hand": np.zeros(cards.NUM_CARDS, bool), "pile": cards.onehot_of(cards.COPIES - counts)}
     numbers = {"opponent_count": held, "deck_count": counts.sum() - held, "player": 1, "current_player": 0}
@@ -41,7 +41,7 @@ def position(unseen: str, held: int) -> Observation:
 
 
 def by_counting(hands: np.ndarray) -> dict[str, object]:
-    """Return the figures of a list of equally likely hands, int[N, 54]."""
+    """Return the figures of equally likely hands, int[N, 54]."""
     return {
         "expected_counts": hands.mean(0),
         "prob_holds": (hands > 0).mean(0),
@@ -105,7 +105,7 @@ def test_log_binomial_ratio_is_good_to_float32() -> None:
 
 @pytest.mark.parametrize("name", ["forfeiting", pytest.param("thin", marks=pytest.mark.slow)])
 def test_it_is_exact_until_the_opponent_plays(name: str) -> None:
-    """Equal to the exact filter through chains of draws, penalties and own draws; uniform after a play, unlike that filter."""
+    """Equal to the exact filter until a play, then uniform."""
     games, seen = games_of(RULES[name]), Counter[str]()
     # The games in which player 1 draws most often before its first play: those distinguish the forms.
     acts = np.where(games.states.current_player[:, :-1] == 1, games.actions, -1)
@@ -137,16 +137,16 @@ def test_it_is_exact_until_the_opponent_plays(name: str) -> None:
 
 
 def draw(seen: Observation, number: int = 1, *, penalty: int = 0) -> tuple[Observation, Observation]:
-    """Return observations around an opponent's draw: at `seen` with the opponent to move, and after it."""
+    """Return the observations before and after an opponent's draw."""
     before = replace(seen, current_player=np.int8(1 - seen.player), penalty=np.int8(penalty))
     counts = {"opponent_count": seen.opponent_count + np.int8(number), "deck_count": seen.deck_count - np.int8(number)}
     return before, replace(before, **counts, current_player=seen.player, penalty=np.int8(0))
 
 
 def test_draws_by_counting() -> None:
-    """An opponent that could not play holds two unplayable cards, and any card (right), or three unplayable ones (wrong).
+    """An opponent that could not play holds two unplayable cards and any card; three unplayable ones are wrong.
 
-    A penalty is no evidence. Nothing changes if nothing happens.
+    A penalty is no evidence.
     """
     names, (before, after) = UNSEEN.split(), draw(position(UNSEEN, 2))
     unplayable = [i for i, name in enumerate(names) if name[0] not in "RW" and name != "Y5"]
@@ -188,7 +188,7 @@ def test_more_draws_than_groups() -> None:
 
 @pytest.mark.slow
 def test_inference_and_update_run_vmapped() -> None:
-    """Along full-deck games: one compiled scan over infer_action and update; no card that is held is thought impossible."""
+    """One compiled scan along full-deck games: no held card is impossible."""
     states = jax.tree.map(lambda x: x[:, :101], corpus.games("default").states)
     seen = jax.tree.map(lambda x: x[:, :101], corpus.views("default", 0))
 

@@ -1,4 +1,4 @@
-"""Bounds of the opponent's cards by kind: against the true hands, position by position, and how much they tell."""
+"""Bounds of the opponent's cards by kind against the true hands, and their value as a forecast."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def track(seen: Observation, actions: jax.Array) -> jax.Array:
 @jax.vmap
 @jax.vmap
 def outlooks(seen: Observation, bounds: jax.Array, hidden: jax.Array) -> dict[str, Any]:
-    """Return the outlooks by bounds, by no bounds, by unseen cards, and by the true hand."""
+    """Return the outlooks by bounds, without bounds, by unseen cards, and by the true hand."""
     view, nothing = view_of(seen), jnp.asarray(color_bounds.NOTHING_SHOWN)
     by_unseen, truth = outlook_of_unseen(view), outlook_of_hand(bits.pack(cards.onehot(hidden)))
     return {
@@ -51,9 +51,9 @@ def outlooks(seen: Observation, bounds: jax.Array, hidden: jax.Array) -> dict[st
 
 @pytest.mark.parametrize("name", slow_but(["default"], ["default", "official", "rlcard", "house"]))
 def test_bounds_hold_and_foresee_the_hand(name: str) -> None:
-    """The true hand keeps them, and reaches many. They foresee its counts, and the colours it lacks, better than unseen cards do.
+    """The bounds hold, are often reached, and predict the hand better than unseen cards.
 
-    Without bounds, any unseen card is as likely: `outlook_of_ages` takes the middle factor of the product over the draws.
+    Without bounds, `outlook_of_ages` approximates `outlook_of_unseen`.
     """
     states, seen = jax.tree.map(lambda x: x[:, :101], (corpus.games(name).states, corpus.views(name, 0)))
     actions = np.where(np.diff(states.step_count, axis=1) > 0, states.last_action[:, 1:], game.NO_ACTION)

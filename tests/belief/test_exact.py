@@ -1,4 +1,4 @@
-"""The exact filter against two filters in plain Python, hand by hand and step by step, and the answers that it gives."""
+"""The exact filter against two plain-Python filters, hand by hand and step by step."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROGRAMS: Final = 250  # in the slow part, several for each rule set
 
 
 def hand_probs(belief: ExactBelief) -> dict[oracle.Hand, float]:
-    """Return the belief as a dictionary of hands, sorted tuples of card types."""
+    """Return the probabilities of hands, sorted tuples of card types."""
     counts, probs = belief.hands()
     return {tuple(np.repeat(np.arange(54), c).tolist()): float(p) for c, p in zip(counts, probs, strict=True)}
 
@@ -48,7 +48,7 @@ Joint = dict[tuple[int, oracle.World], float]
 
 
 def follow(joint: Joint, policies: tuple, action: int, after: Observation, rules: Rules) -> tuple[Joint, float]:
-    """Condition worlds with a type on a transition; return the probability of the observation, too."""
+    """Condition worlds with a type on a transition; also return the probability of the observation."""
     kept: Joint = {}
     for k, policy in enumerate(policies):
         worlds = {world: p for (of, world), p in joint.items() if of == k}
@@ -109,7 +109,7 @@ Worlds = list[tuple[plain.Game, float]]
 
 
 def worlds_of(true: plain.Game, seat: int) -> Worlds:
-    """Return all positions that look the same to an observer without a past, with their probabilities."""
+    """Return all positions consistent with a first observation, with their probabilities."""
     hidden, worlds = 1 - seat, []
     unseen = true.deck + true.hands[hidden]
     for hand, prob in draws(unseen, true.hands[hidden].total()):
@@ -120,7 +120,6 @@ def worlds_of(true: plain.Game, seat: int) -> Worlds:
 
 
 def sight(world: plain.Game, seat: int) -> tuple:
-    """Return the observation of a world by an observer."""
     own = frozenset((+world.hands[seat]).items())
     turn = (world.player, world.penalty, world.drawn is not None, world.contested, world.terminated)
     mine = world.drawn if world.player == seat else None
@@ -129,7 +128,7 @@ def sight(world: plain.Game, seat: int) -> tuple:
 
 
 def condition(worlds: Worlds, seat: int, action: int, true: plain.Game) -> tuple[Worlds, float]:
-    """Condition worlds on a step that leads to the position `true`; return the probability of the observation, too."""
+    """Condition worlds on a step to the position `true`; also return the probability of the observation."""
     merged: dict[tuple, tuple[plain.Game, float]] = {}
     seen = sight(true, seat)
     for world, prob in worlds:
@@ -179,7 +178,7 @@ def test_rules_with_choices_agree_with_all_worlds(name: str, request: pytest.Fix
 
 @pytest.mark.parametrize("choice", ["Y1", "draw"])
 def test_a_belief_that_begins_in_mid_turn(choice: str) -> None:
-    """The drawn card may be any card of the hand. A player who passes held a card that could be played."""
+    """The drawn card may be any card of the hand; a player who passes had a playable card."""
     before, action, after = in_mid_turn(choice)
     assert (after.opponent_count == 3) == (choice == "draw")
     belief, _ = exact_update(exact_init(before), before, action, after)
@@ -220,7 +219,7 @@ def test_summaries_against_the_listed_hands() -> None:
 
 
 def test_a_model_is_compiled_once_and_computed_alike_if_built_in() -> None:
-    """The built-in models are computed without a call; disguised, they are called for every hand."""
+    """A built-in model and its disguised copy, which is called for every hand, agree."""
     traces, calls, games = 0, 0, games_of(FORFEITING)
 
     def disguised(observation: Observation, legal_mask: jax.Array) -> jax.Array:
@@ -251,7 +250,7 @@ def test_an_illegal_attempt_changes_nothing() -> None:
 
 
 def never(observation: Observation, legal_mask: jax.Array) -> jax.Array:
-    """Explain no action at all."""
+    """Give every action probability 0."""
     return jnp.zeros(61)
 
 

@@ -1,7 +1,4 @@
-"""Opponents of several types in the particle filter: evidence, beliefs that begin again, calibration.
-
-`test_exact.py` and `test_particles.py` compare P(type) along games.
-"""
+"""Opponents of several types in the particle filter: evidence, restarts, calibration."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ advance = jax.jit(jax.vmap(FILTER.update, (0, 0, None, None, None)))
 
 
 def test_a_belief_that_begins_again_keeps_the_types() -> None:
-    """Without room for more plays the hand's history is dropped; what was learned of the type becomes the prior."""
+    """A restart drops the hand's history; the posterior over types becomes the prior."""
     games = games_of(FORFEITING)
     theirs = (games.states.current_player[:, :-1] == 1) & (games.actions >= 0) & (games.actions < cards.DRAW)
     number = int(np.argmax(theirs.sum(1)))
@@ -66,7 +63,7 @@ def test_a_belief_that_begins_again_keeps_the_types() -> None:
 
 @pytest.mark.slow
 def test_a_family_of_one_is_its_model() -> None:
-    """The same particles, weights and diagnostics, to the bit."""
+    """Particles, weights and diagnostics are bit-identical."""
     steps, beliefs = games_of(FORFEITING).steps(0, 2)[:8], []
     for opponent in (uniform_opponent, Family((uniform_opponent,))):
         views = [steps[0][0], *(after for _, _, after in steps)]
@@ -80,7 +77,7 @@ def test_a_family_of_one_is_its_model() -> None:
 
 
 def test_evidence_about_types_by_hand() -> None:
-    """Each particle has a posterior over types of its own; a model that answers NaN is impossible, and the others are not."""
+    """Each particle has its own posterior; a model that returns NaN is impossible."""
     log_lik = np.log(np.array([[0.5, 0.25], [0.1, 0.4]], np.float32))
     log_types = np.log(np.array([0.25, 0.75], np.float32))
     joint = likelihood.log_joint(np.log(np.array([0.6, 0.4], np.float32)), log_lik, log_types)
@@ -114,9 +111,9 @@ def test_refusals() -> None:
 @pytest.mark.slow
 @pytest.mark.optimized
 def test_types_are_calibrated() -> None:
-    """Games of the full deck against opponents whose types are drawn from the prior: of all forecasts of 80 %, 80 % come true.
+    """Opponent types are drawn from the prior, so 80% of all 80% forecasts are right.
 
-    Forecasts after the 10th, 20th ... step, of each type, in bins; each bin's surplus within 4 standard errors.
+    Forecasts of each type after every 10th step; the surplus in each bin is within 4 standard errors.
     """
     num_games, num_steps, family = 400, 50, Family((*TREMBLING.models, PolicyOpponent(POLICIES["actions-first"], 0.1)))
 

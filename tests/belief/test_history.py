@@ -1,4 +1,4 @@
-"""Two observations around a transition: what is inferred from them, against the true states of random games."""
+"""Facts inferred from two observations around a transition, against the true states."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NUM_GAMES = 60
 
 
 def some_games(name: str) -> Games:
-    """Return games of a rule set; "full" is the full deck under the default rules."""
+    """Return games of a rule set; "full" is the full deck."""
     if name != "full":
         games = games_of(RULES[name])
         return jax.tree.map(lambda x: x[:NUM_GAMES], games)
@@ -43,7 +43,7 @@ def around(seen: Observation) -> tuple[Observation, Observation]:
 @jax.vmap
 @jax.vmap
 def facts_of(before: Observation, after: Observation) -> dict[str, jax.Array]:
-    """Return all facts about transitions with axes [G, T], in one program."""
+    """Return all facts about transitions, [G, T]."""
     action = history.infer_action(before, after)
     return {
         "infer_action": action,
@@ -61,7 +61,7 @@ def facts_of(before: Observation, after: Observation) -> dict[str, jax.Array]:
 
 @pytest.mark.parametrize("name", slow_but(["thin"], ["full", *RULES]))
 def test_facts_are_those_of_the_true_states(name: str) -> None:
-    """Contract: `infer_action(before, after)` recovers the action, also without the last action, which a person may not know."""
+    """Contract: `infer_action(before, after)` recovers the action, also without the last action."""
     games = some_games(name)
     states, actions, drew = games.states, games.actions, games.actions == cards.DRAW
     rules = states.rules
@@ -112,7 +112,7 @@ def test_the_games_hold_the_traps() -> None:
 
 
 def test_what_is_no_transition_is_found() -> None:
-    """A skipped turn, another player's view, and each field of an observation changed, one at a time."""
+    """A skipped turn, another player's view, and each field of an observation changed."""
     games = some_games("thin")
     before, after = around(games.seen[0])
     live, rng = (games.actions >= 0) & ~after.terminated, np.random.default_rng(0)
@@ -159,14 +159,14 @@ def test_imagining_the_true_hand_gives_the_opponents_view() -> None:
 
 
 def drawn(before: Observation, card: str) -> Observation:
-    """Return what the observer would see after drawing a card."""
+    """Return the observer's view after drawing a card."""
     held = cards.count_types(before.hand) + (np.arange(cards.NUM_TYPES) == cards.TYPE_NAMES.index(card))
     turn = {"deck_count": before.deck_count - np.int8(1), "current_player": np.int8(1)}
     return replace(before, hand=cards.onehot_of(held), **turn)
 
 
 def test_own_draws() -> None:
-    """An action belongs if it is the one shown; where nothing happened, any refused action does."""
+    """An action must be the one shown; without an event any rejected action is accepted."""
     belongs, draw = jax.jit(history.belongs), np.int32(cards.DRAW)
     for mine, card, is_possible in (
         ("B1 B2", "Y3", True),

@@ -1,4 +1,4 @@
-"""The opponent's hand, once it was shown: the exact and the particle filter given the hand, and what follows from there."""
+"""The exact and the particle filter given the opponent's hand, and later updates."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _infer = jax.jit(jax.vmap(history.infer_action))
 
 
 class Shown(NamedTuple):
-    """A game in which the other player's hand becomes known after the first `number` steps."""
+    """A game in which the other hand becomes known after the first `number` steps."""
 
     steps: Steps
     number: int
@@ -44,7 +44,7 @@ class Shown(NamedTuple):
 
 @cache
 def games() -> list[Shown]:
-    """Games of player 0 under rules with challenges; the hand is known after a challenge, or else after four steps."""
+    """Return games of player 0 under rules with challenges; the hand is known after a challenge or four steps."""
     states, found = play(5, num_games=NUM_GAMES, num_steps=NUM_STEPS, rules=OFFICIAL).states, []
     for lane in range(NUM_GAMES):
         of_game = jax.tree.map(lambda x, i=lane: x[i], states)
@@ -63,7 +63,7 @@ def games() -> list[Shown]:
 
 @pytest.mark.parametrize("index", range(4))
 def test_exact_filter_given_the_hand(index: int) -> None:
-    """P(type) against filters of a single type each, and hands of later steps against what the hand and the draws allow."""
+    """P(type) against filters of a single type, and later hands against the hand and the draws."""
     game = games()[index]
     start = game.steps[0][0]
     belief, singles, evidence = exact_init(start, opponent=FAMILY), [exact_init(start)] * 2, np.zeros(2)
@@ -87,7 +87,7 @@ def test_exact_filter_given_the_hand(index: int) -> None:
 
 
 class Runs(NamedTuple):
-    """Independent runs of the particle filter after each step from the known hand on, and the exact filter's."""
+    """Independent runs of the particle filter after each step from the known hand, and the exact filter's results."""
 
     log_evidence: np.ndarray
     types: np.ndarray
@@ -151,9 +151,9 @@ def runs(index: int) -> Runs:
 
 
 def test_particle_filter_agrees_with_the_exact_filter() -> None:
-    """P(type) and expected counts, from the known hand on: t-tests over independent runs; fails with probability 1e-6 in all.
+    """t-tests of P(type) and expected counts over independent runs; the error probability is 1e-6 in all.
 
-    No hand is impossible, and the bias of the filter, of order 1/N, is allowed for by 2 / N.
+    The tolerance allows for a bias of 2 / N.
     """
     compared = [runs(index) for index in range(4)]
     num_tests = sum(c.exact_types.size + c.exact_expected.size for c in compared)
@@ -168,7 +168,7 @@ def test_particle_filter_agrees_with_the_exact_filter() -> None:
 
 
 def test_evidence_of_the_hand_is_unbiased() -> None:
-    """The mean over runs of estimated / exact P(hand | history); a right filter fails with probability 1e-6."""
+    """The mean of estimated / exact P(hand | history); the error probability is 1e-6."""
     compared = [runs(index) for index in range(4)]
     threshold = stats.t.isf(ERROR_PROBABILITY / 2 / len(compared), NUM_RUNS - 1)
     for c in compared:
@@ -185,7 +185,7 @@ _update = jax.jit(belief_update)
 
 
 def test_the_evidence_without_a_history_is_that_of_the_deal() -> None:
-    """Every hand of k of u unseen cards has probability prod C(U_t, H_t) / C(u, k), in every particle."""
+    """A hand of k of u unseen cards has probability prod C(U_t, H_t) / C(u, k) in every particle."""
     belief = SMALL_FILTER.init(KEY, SEEN)
     given, info = SMALL_FILTER.given_hand(jax.random.key(1), belief, SEEN, HAND)
     counts, unseen = cards.count_types(HAND), np.asarray(SEEN.unseen)
@@ -205,7 +205,7 @@ def test_the_evidence_without_a_history_is_that_of_the_deal() -> None:
     ],
 )
 def test_impossible_hands_change_nothing(hand: str, seen: Observation) -> None:
-    """Another number of cards, a card on the pile, one in the own hand, and another position."""
+    """A wrong number of cards, a card on the pile or in the own hand, and another position."""
     belief = SMALL_FILTER.init(KEY, SEEN)
     given, info = SMALL_FILTER.given_hand(KEY, belief, seen, parse_cards(hand))
     assert info.inconsistent and not info.depleted and info.log_evidence == 0
@@ -227,7 +227,7 @@ def view(text: str, top: str, number: int, **others: Any) -> Observation:
 
 
 def test_a_reinitialised_belief_holds_the_known_cards() -> None:
-    """After two plays the belief begins again, from the cards that were shown and not played."""
+    """The belief restarts after two plays, with the shown cards that were not played."""
     seen = view("R1 R5 Y2 W", "G0", 6, opponent_begins=True)
     hand = parse_cards("GR GS G1 G2 R2 W+4")
     belief, _ = SMALL_FILTER.given_hand(KEY, SMALL_FILTER.init(KEY, seen), seen, hand)
@@ -246,7 +246,7 @@ def test_a_reinitialised_belief_holds_the_known_cards() -> None:
 
 
 def test_contradictions_drop_what_was_known() -> None:
-    """The opponent plays a card that it had not shown: no particle explains that, and the belief restarts without it."""
+    """The opponent plays a card that it had not shown, and the belief restarts without the hand."""
     seen = view("R1 R5 Y2 W", "G0", 3, opponent_begins=True)
     belief, _ = SMALL_FILTER.given_hand(KEY, SMALL_FILTER.init(KEY, seen), seen, parse_cards("R2 R3 B4"))
     after = view("R1 R5 Y2 W", "G7", 2, pile="G0")
@@ -256,7 +256,7 @@ def test_contradictions_drop_what_was_known() -> None:
 
 
 def test_later_events_of_a_full_deck_never_contradict_the_hand() -> None:
-    """Under official rules, with draws, plays and rejuvenation after the hand was shown: each particle holds what it must."""
+    """Each particle fulfils the invariants under official rules, through draws, plays and rejuvenation."""
     states = play(7, num_games=2, num_steps=40, rules=Rules.official()).states
     updater = ParticleFilter(128, max_slots=128, max_plays=64)
     of_game = jax.tree.map(lambda x: x[0], states)
@@ -283,7 +283,7 @@ def test_later_events_of_a_full_deck_never_contradict_the_hand() -> None:
 
 
 def test_other_updaters() -> None:
-    """The bootstrap filter and the exact filter hold the hand; the uniform belief, without memory, stays as it is."""
+    """Bootstrap and exact filter hold the hand; the uniform belief is unchanged."""
     seen = make_observation("R1 R1", "Y1", 4, rules=OFFICIAL)
     hand = parse_cards("R2 Y2 B1 W")
     for updater in (BootstrapFilter(32), ExactFilter()):

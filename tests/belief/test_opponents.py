@@ -1,4 +1,4 @@
-"""Opponent models: likelihoods of packed hands against the protocol, trembling, and models by name."""
+"""Opponent models: likelihoods of packed hands, trembling, and models by name."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ OFFICIAL = Rules.official()
 
 
 def random_hands(seed: int, num: int) -> np.ndarray:
-    """Return bool[num, 108] canonical hands of 1..12 cards of the full deck."""
+    """Return canonical hands of 1..12 cards of the full deck, bool[num, 108]."""
     rng = np.random.default_rng(seed)
     slots = rng.random((num, 108)).argsort(-1) < rng.integers(1, 13, (num, 1))
     return np.asarray(bits.unpack(bits.canonical(bits.pack(slots))))
@@ -80,7 +80,7 @@ def recorded_plays() -> list[tuple[Observation, np.ndarray]]:
 
 @pytest.mark.parametrize("name", slow_but(QUICK, MODELS))
 def test_packed_hands_are_weighed_as_by_the_protocol(name: str) -> None:
-    """Hands of the full deck at recorded positions, some with the observer about to win and some not; also, probabilities.
+    """Hands of the full deck at recorded positions, before an observer's win and elsewhere.
 
     Contract: a model is uniform over legal actions (default), consistency only, or any policy given as action probabilities.
     """
@@ -124,17 +124,16 @@ def test_packed_hands_are_weighed_as_by_the_protocol(name: str) -> None:
 
 
 def test_uniform_opponent_by_hand() -> None:
-    """All six legal actions have the same probability: a play, the colours of a wild card, and a draw at will."""
+    """A play, each colour of a wild card and an optional draw have equal probabilities."""
     state = make_state("R1 W B9", "Y1 Y2", "R7", rules=OFFICIAL)
     for action in ("R1", "W:R", "W:Y", "W:B", "W:G", "draw"):
         assert_prob(state, action, uniform_opponent, 1 / 6)
 
 
 def test_trembling_by_hand() -> None:
-    """A voluntary draw or a challenge is as rare as under any other policy, so that it is no evidence about types or hands.
+    """Optional draws and challenges are as rare as under any other policy, hence no evidence.
 
-    A player without a playable card draws with certainty. Packed hands have the same probabilities; `Doubtful` looks at the
-    colour that was active before a Wild+4.
+    A player without a playable card draws with certainty.
     """
     free, stuck = make_state("R1 R2 B9", "Y1 Y2", "R7", rules=OFFICIAL), make_state("B1 B2", "Y1 Y2", "R7", rules=OFFICIAL)
     contested = after(make_state("W+4 B9", "Y1 Y2", "R7", rules=OFFICIAL), "W+4:B")
@@ -160,7 +159,7 @@ def test_trembling_by_hand() -> None:
 
 @partial(jax.jit, static_argnames="model")
 def weigh(state: State, action: jax.Array, *, model: Any) -> tuple[jax.Array, jax.Array]:
-    """Return the probabilities of all actions by the protocol, and that of one for the packed hand, as the observer sees it."""
+    """Return the probabilities of all actions by the protocol, and of one by the packed form."""
     seen, other = observe(state, state.current_player), observe(state, 1 - state.current_player)
     hands = bits.pack(state.hands[state.current_player][None])
     record = public.observed_choice(public.empty(max_slots=4, max_records=1), other, action)
@@ -168,7 +167,7 @@ def weigh(state: State, action: jax.Array, *, model: Any) -> tuple[jax.Array, ja
 
 
 def assert_prob(state: State, action: str, model: Any, prob: float) -> None:
-    """Check the probability of an action, by the protocol and for packed hands."""
+    """Check the probability of an action in both forms."""
     number = np.int32(parse_action(action))
     probs, packed = jax.device_get(weigh(state, number, model=model))
     np.testing.assert_allclose([probs.sum(), probs[number], packed[0]], [1.0, prob, prob], rtol=1e-5, err_msg=action)

@@ -1,4 +1,4 @@
-"""The particle filter against the exact filter in random games of small decks, and what must hold in every particle."""
+"""The particle filter against the exact filter in random games of small decks, and invariants of particles."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_particles_agree_with_the_exact_filter(case: str) -> None:
 
 
 def num_certain(c: Comparison) -> int:
-    """Check the positions in which the exact filter knows the hand, as with an empty deck: all particles are that hand."""
+    """Check that all particles are the hand if the exact filter knows it; return the number of such positions."""
     certain = np.flatnonzero(c.exactly.variance.sum(-1) < 1e-9)
     for t in certain:
         np.testing.assert_allclose(

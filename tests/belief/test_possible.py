@@ -1,4 +1,4 @@
-"""Particles on the full deck against the history: the checker against the exact filter, and the filter against the checker."""
+"""Particles on the full deck against the history, by a checker that agrees with the exact filter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROGRAMS: Final = 80  # in the slow part, several for each rule set
 
 @pytest.mark.parametrize("name", slow_but(["thin"], ["forfeiting", "passing", "thin"]))
 def test_the_checker_agrees_with_the_exact_filter(name: str) -> None:
-    """Every hand there is, after every update of some games: possible if and only if the exact filter gives it probability."""
+    """A hand is possible if and only if the exact filter gives it probability."""
     games, rules = games_of(RULES[name]), RULES[name]
     types = np.flatnonzero(np.array(rules.deck))
     shuffles = events(games, 0)["reshuffle by me"].any(1)
@@ -46,7 +46,7 @@ def test_the_checker_agrees_with_the_exact_filter(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("num_games", "num_steps"), [(3, 60), pytest.param(48, 160, marks=pytest.mark.long)])
 def test_no_particle_holds_an_impossible_hand(num_games: int, num_steps: int) -> None:
-    """After every update, until a belief has begun again: it then knows less than the history.
+    """After every update until a restart.
 
     Contract: it must not collapse.
     """

@@ -1,4 +1,4 @@
-"""What a player sees next, against plain Python, against the evidence of filters, and against what happens in games."""
+"""Predicted observations against plain Python, the evidence of filters, and frequencies in games."""
 
 from __future__ import annotations
 
@@ -49,17 +49,16 @@ see = jax.jit(observe)
 
 
 def rows(tree: Any, number: int) -> list[Any]:
-    """Return the elements of a batch."""
     return [jax.tree.map(lambda x, i=i: x[i], tree) for i in range(number)]
 
 
 def asked(seen: Observation, action: int) -> int | None:
-    """Return the argument `action` of `predict` at a position of a game."""
+    """Return the argument `action` of `predict` at a position."""
     return action if bool(seen.is_my_turn) else None
 
 
 def positions_of(rules: Rules, opponent: belief.Family | Any = belief.uniform_opponent) -> Iterator[tuple]:
-    """Yield the transitions of random games, seen by either player: (exact belief, before, action, after)."""
+    """Yield transitions of random games for either player: exact belief, before, action, after."""
     games, updater = games_of(rules), ExactFilter(opponent)
     for number in range(len(games.actions)):
         steps = games.steps(number % 2, number)
@@ -83,7 +82,7 @@ MODELS = {"uniform": belief.uniform_opponent, "two types": FAMILY}
     ],
 )
 def test_it_adds_up_to_one_and_agrees_with_the_evidence(name: str, model: str) -> None:
-    """A prediction of what comes is the evidence that the filter finds afterwards, in either player's turn."""
+    """The prediction of an observation is the filter's evidence for it."""
     opponent = MODELS[model]
     positions, kinds, paid = positions_of(RULES[name], opponent), Counter[tuple[str, str]](), 0
     for _ in range(40):
@@ -102,7 +101,7 @@ def test_it_adds_up_to_one_and_agrees_with_the_evidence(name: str, model: str) -
 
 @pytest.mark.parametrize("name", slow_but(["official"], ["forfeiting", "official"]))
 def test_particles_predict_what_the_exact_belief_does(name: str) -> None:
-    """With 2,048 particles a probability is off by 0.011 in one standard error at most. `Hands` predict like particles."""
+    """With 2,048 particles the standard error of a probability is at most 0.011."""
     updaters = ParticleFilter(2048, max_slots=48, max_plays=48), BootstrapFilter(2048)
     begin = [jax.jit(updater.init) for updater in updaters]
     compared: Counter[bool] = Counter()
@@ -125,10 +124,9 @@ def test_particles_predict_what_the_exact_belief_does(name: str) -> None:
 
 @pytest.mark.slow
 def test_calibrated_on_the_full_deck(tmp_path: Path) -> None:
-    """Of all that is predicted with a probability near p, a share near p happens: opponents' actions and own draws.
+    """A share near p of the predictions with probability near p comes true.
 
-    In each bin of thirty predictions or more, within four standard errors, which take games as independent, and three
-    hundredths, by which 256 particles may be off.
+    In each bin of thirty predictions or more: within four standard errors, with games as independent, and 0.03 for 256 particles.
     """
     path = tmp_path / "predictive.json"
     options = "--games 24 --max-steps 16 --particles 256 --seed 7 --json".split()
@@ -145,7 +143,7 @@ def test_calibrated_on_the_full_deck(tmp_path: Path) -> None:
 
 
 def test_every_outcome_is_that_of_plain_python() -> None:
-    """All that the worlds of the oracle's belief lead to, at starts of games, by what the observer sees of it."""
+    """Compare with all successors of the oracle's worlds at starts of games."""
     for number in range(10):
         before, action, _ = games_of(RULES["forfeiting"]).steps(number % 2, number)[0]
         expected: dict[oracle.View, float] = defaultdict(float)
@@ -163,7 +161,7 @@ def test_every_outcome_is_that_of_plain_python() -> None:
 
 
 def test_known_rewards() -> None:
-    """A player who goes out wins the points of the other hand: their mean over the belief, if it is hidden."""
+    """A winner gets the points of the other hand, on average over the belief if hidden."""
     rules = Rules(deck=deck_of("R1 R5 Y3 Y9 W"), hand_size=1, points=True)
     mine = parse_observation("R1/1/-/2 R5 0 0 0 - *", rules=rules)
     earned = predictive.expected_reward(exact.exact_init(mine), mine, parse_action("R1"))
@@ -177,7 +175,7 @@ def test_known_rewards() -> None:
 
 
 def composed(position: Any, me: int) -> dict[bytes, float]:
-    """Return, in plain Python, all positions at the player's next move if the opponent plays uniformly."""
+    """Return all positions at the player's next move against a uniform opponent, in plain Python."""
     if position.is_over or position.player == me:
         return {key_of(from_oracle(position, Rules())): 1.0}
     result: dict[bytes, float] = defaultdict(float)
@@ -223,7 +221,7 @@ def test_the_composed_transition_is_that_of_plain_python(name: str) -> None:
 
 @pytest.mark.slow
 def test_the_single_seat_environment_is_as_frequent_as_the_sum() -> None:
-    """Chi-square test of the environment's states after one own action; a right program fails with probability 1e-6."""
+    """Chi-square test of the environment's states after one own action; the error probability is 1e-6."""
     from unojax.adapters import encoding, solo
     from unojax.agents import PolicyAgent
     from unojax.device import static
@@ -269,7 +267,7 @@ def test_until_the_own_turn_is_the_mean_over_the_hands() -> None:
 
 @pytest.mark.parametrize("name", slow_but(["official"], RULES))
 def test_successors_have_the_probabilities_of_the_transition(name: str) -> None:
-    """All that follows, each once and on the host, with T(s' | s, a) as `transition_log_prob` has it."""
+    """Each successor occurs once, with the probability of `transition_log_prob`."""
     rules, rng, number = RULES[name], random.Random(9), 0
     compute = jax.jit(jax.vmap(pomdp.transition_log_prob, in_axes=(None, None, 0)))
     while number < 20:

@@ -1,4 +1,4 @@
-"""The prior "deal": hands right after the deal, by all ways to deal in plain Python, in the beliefs of all filters."""
+"""The prior "deal" of all filters: hands right after the deal, against plain Python."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ CASES = {
 
 
 def hands_behind(seen: Observation) -> dict[tuple[int, ...], float]:
-    """Return P(hand of the opponent) by all ways to deal: both hands, the start card, and the cards drawn for it by player 0.
+    """Return P(hand of the opponent) over all deals: both hands, the start card, and draws for it.
 
-    Cards of one type are distinguished, so that all ways are equally likely.
+    Cards of one type are distinguished, so that all deals are equally likely.
     """
     rules, top = seen.rules, int(seen.top_type)
     deck = [t for t, number in enumerate(rules.deck) for _ in range(number)]
@@ -65,10 +65,9 @@ def hands_behind(seen: Observation) -> dict[tuple[int, ...], float]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_beliefs_know_the_deal(case: str) -> None:
-    """Standard deviation of a share of 65,536 hands: below 0.002, and below 0.004 of weighted ones.
+    """Standard deviation of a share of 65,536 hands: below 0.002, weighted below 0.004.
 
-    Later in the game, all filters begin as from the prior "uniform", with equal weights: cards were dealt or drawn at any time.
-    That prior is uniform over the subsets of the unseen cards.
+    Later in the game, all filters start from the prior "uniform", uniform over the subsets of the unseen cards.
     """
     seat, (*hands, top), rules = CASES[case]
     seen = jax.device_get(observe(make_state(*hands, top, rules=rules), seat))
@@ -92,7 +91,7 @@ def test_beliefs_know_the_deal(case: str) -> None:
 
 
 def test_in_mid_game_nobody_has_drawn_for_the_start_card() -> None:
-    """Hands are smaller than those dealt, so that the rules for the start card have no effect."""
+    """Hands are smaller than those dealt, so the rules for the start card have no effect."""
     rules = [Rules(start_effects=effects, **START) for effects in ("none", "keep_turn")]
     plain, drawn = (exact_init(observe(make_state("R1", "R3", "R2", rules=one), 0), prior="deal") for one in rules)
     np.testing.assert_array_equal(plain.expected_counts, drawn.expected_counts)

@@ -1,4 +1,4 @@
-"""Conditional proposals and rejuvenation moves against an enumeration of all trajectories of one crafted history."""
+"""Conditional proposals and rejuvenation moves against all trajectories of one crafted history."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RULES = Rules(deck=deck_of(f"{UNSEEN} G5 G1 B9"), hand_size=1)
 
 
 def labels_of(text: str) -> list[int]:
-    """Labels of the lowest copies of some cards: word * 32 + position."""
+    """Return labels of the lowest copies of some cards: word * 32 + position."""
     onehot = cards.onehot(np.array(deck_of(text)))
     slots = np.flatnonzero(onehot)
     return (slots // 27 * 32 + slots % 27).tolist()
@@ -60,7 +60,7 @@ def is_playable(card_type: int, color: int, rank: int) -> bool:
 
 
 def num_options(hand: list[int], color: int, rank: int) -> int:
-    """Actions that a hand of labels offers."""
+    """Return the number of actions of a hand of labels."""
     types = {type_of(label) for label in hand}
     return sum(4 if t >= 52 else 1 for t in types if is_playable(t, color, rank))
 
@@ -72,7 +72,7 @@ def crafted() -> None:
 
 
 class Trajectory(NamedTuple):
-    """Labels of the four slots, the one that was played, and the likelihood of the play."""
+    """Labels of the four slots, the played one, and the likelihood of the play."""
 
     labels: tuple[int, ...]
     played: int
@@ -90,7 +90,6 @@ class Trajectory(NamedTuple):
 
 @cache
 def enumerated() -> list[Trajectory]:
-    """All trajectories of the crafted history."""
     result = []
     for first in permutations(UNSEEN_LABELS, 3):
         if any(is_playable(type_of(label), 0, 1) for label in first[:2]):
@@ -118,7 +117,7 @@ def sets_of(sets: list[list[int]]) -> np.ndarray:
 
 
 def cards_playable_on(color: int, rank: int) -> np.ndarray:
-    """Return all cards that may be played on a top card: uint32[4, 1]."""
+    """Return all cards playable on a top card, uint32[4, 1]."""
     fits = np.array([is_playable(t, color, rank) for t in range(54)])
     return np.stack(bits.static_words(fits[cards.TYPE_OF_SLOT]))[:, None]
 
@@ -130,7 +129,7 @@ def seen() -> Observation:
 
 
 def record_play(history: PublicHistory, color: jax.Array, rank: jax.Array, action: jax.Array) -> PublicHistory:
-    """Return the history after a play on a top card of a colour and a rank."""
+    """Return the history after a play on a top card."""
     before = dataclasses.replace(seen(), color=jnp.int8(color), top_rank=jnp.int8(rank))
     return public.append(history, public.observed_choice(history, before, action), jnp.bool_(True))
 
@@ -153,7 +152,7 @@ def crafted_history() -> PublicHistory:
 
 
 def particles_of(chosen: np.ndarray) -> Trajectories:
-    """Return particles that are some of the trajectories, by index."""
+    """Return the trajectories with these indices as particles."""
     every = enumerated()
     labels = np.full((8, len(every)), RELEASED, np.uint8)
     for n, one in enumerate(every):
@@ -172,12 +171,11 @@ def particles_of(chosen: np.ndarray) -> Trajectories:
 
 
 def sample(seed: int) -> Trajectories:
-    """Independent draws from the exact posterior."""
+    """Draw independently from the exact posterior."""
     return particles_of(np.random.default_rng(seed).choice(len(enumerated()), NUM, p=posterior()))
 
 
 def words(seed: int, number: int = NUM) -> np.ndarray:
-    """Return random words, one for each particle."""
     return np.random.default_rng(seed).integers(0, 2**32, number, np.uint32)
 
 
@@ -194,7 +192,7 @@ def test_log_likelihood_by_hand() -> None:
 
 
 def test_rejuvenation_leaves_the_posterior_as_it_is() -> None:
-    """Chi-square over all trajectories after three moves of independent draws; fails for a right move with probability 1e-6."""
+    """Chi-square over all trajectories after three moves; the error probability is 1e-6."""
     history = crafted_history()
 
     @jax.jit
@@ -227,14 +225,14 @@ def counts(labels: list[int]) -> np.ndarray:
 
 @jax.jit
 def hand_counts(sets: jax.Array) -> jax.Array:
-    """Count the cards of each type in sets of labels: [N, 54]."""
+    """Count the cards of each type in sets of labels, [N, 54]."""
     return cards.counts(bits.unpack(bits.canonical(as_words(sets))))
 
 
 def assert_weighted(log_weights: jax.Array, now: Trajectories, outcomes: list[tuple[float, list[int]]]) -> None:
-    """Check weighted means of 1 and of the counts of each type against (probability, hand) of all outcomes.
+    """Check weighted means of 1 and of the counts of each type against all outcomes (probability, hand).
 
-    z-tests fail with `ERROR_PROBABILITY` in all. A type that no outcome holds must not occur with any weight.
+    z-tests with `ERROR_PROBABILITY` in all. A type in no outcome must have weight 0.
     """
     weights, held = np.exp(np.asarray(log_weights, np.float64)), np.asarray(hand_counts(now.hand))
     values = weights[:, None] * np.column_stack([np.ones(NUM), held])
@@ -246,24 +244,23 @@ def assert_weighted(log_weights: jax.Array, now: Trajectories, outcomes: list[tu
 
 
 def each() -> list[tuple[float, Trajectory]]:
-    """Return all trajectories with their probabilities."""
     return list(zip(posterior().tolist(), enumerated(), strict=True))
 
 
 def card_of(card_type: int) -> tuple[np.uint32, np.uint32]:
-    """Return colour and rank of a type; a wild card has no colour, and its stand-in is ignored."""
+    """Return colour and rank of a type; a wild card's colour is ignored."""
     return (
         (np.uint32(card_type // 13), np.uint32(card_type % 13)) if card_type < 52 else (np.uint32(0), np.uint32(card_type - 39))
     )
 
 
 def num_unseen(card_type: int) -> int:
-    """Count the cards of a type that the observer does not see. One blue 2 was played and is on top."""
+    """Count the unseen cards of a type."""
     return sum(type_of(label) == card_type for label in UNSEEN_LABELS + BACK) - (card_type == BLUE_2)
 
 
 def test_a_play() -> None:
-    """The opponent plays one more card, on a top card of the same type; only the reshuffle brought the green 1 into the deck."""
+    """The opponent plays a card on a top card of the same type; the green 1 is in the deck after a reshuffle."""
 
     @jax.jit
     def play(now: Trajectories, color: jax.Array, rank: jax.Array) -> tuple[Trajectories, jax.Array]:
@@ -285,7 +282,7 @@ def test_a_play() -> None:
 
 
 def test_a_play_of_the_card_just_drawn() -> None:
-    """It is the one in the fourth slot. The model's likelihood apart, which is that of any other play."""
+    """The card is in the fourth slot; the model's likelihood is that of any other play."""
     play = jax.jit(lambda now, *card: proposals.condition_on_drawn_play(SERIAL, words(5), now, crafted_history(), *card))
     for card_type in (YELLOW_1, WILD, GREEN_1):
         after, log_weights = jax.device_get(play(sample(seed=5), *card_of(card_type)))
@@ -317,7 +314,7 @@ def test_an_opponent_that_cannot_play() -> None:
 
 
 def test_a_draw_that_the_observer_sees() -> None:
-    """The card leaves the deck for the observer's hand, or for the pile."""
+    """The card moves from the deck to the observer's hand, or to the pile."""
 
     @jax.jit
     def draw(now: Trajectories, color: jax.Array, rank: jax.Array, keeps: jax.Array) -> tuple[Trajectories, jax.Array]:
@@ -338,7 +335,7 @@ def test_a_draw_that_the_observer_sees() -> None:
 
 
 def test_a_draw_that_the_observer_does_not_see() -> None:
-    """Of any card, or of one of a few that fit what the turn shows of it; into the fifth slot."""
+    """Any card, or one consistent with the rest of the turn, goes into the fifth slot."""
     before = sample(seed=6)
     for fitting in ([], [YELLOW_1, YELLOW_2, GREEN_1]):
         could_be = np.stack(bits.static_words(np.isin(cards.TYPE_OF_SLOT, fitting)))[:, None] if fitting else None
@@ -360,7 +357,7 @@ def test_a_draw_that_the_observer_does_not_see() -> None:
 
 
 def test_weights_of_a_flat_belief_are_constant() -> None:
-    """With k cards in hand of u unseen ones: k/u for a play, 1 - k/u for a draw of the observer, in every particle."""
+    """With k of u unseen cards in hand: k/u for a play, 1 - k/u for a draw of the observer."""
     view = games_of(FORFEITING).view(0, 0, 0)
     belief = jax.jit(partial(belief_init, num_particles=500, max_slots=16, max_plays=4))(view, jax.random.key(0))
     share = int(view.opponent_count) / int(view.unseen.sum())
@@ -377,7 +374,7 @@ def test_weights_of_a_flat_belief_are_constant() -> None:
 
 
 def test_slots_in_several_rounds_are_weighed_once_each() -> None:
-    """Seven cards not seen, all of which could be of the top card's colour: in rounds of four slots, or all in one."""
+    """Seven unseen cards in rounds of four slots, or all in one round."""
     seen = observe(make_state("B1 B2", "G1 G2 G3 G4 G6 G7 G8", "R5"), 0)
     belief = jax.jit(partial(belief_init, num_particles=8))(seen, jax.random.key(1))
     before, history, random = belief.trajectories, belief.public, words(2, 8)
@@ -406,7 +403,7 @@ def test_slots_in_several_rounds_are_weighed_once_each() -> None:
 
 
 def test_both_forms_of_the_loops_propose_the_same() -> None:
-    """All proposals and a move of the crafted particles, by loops over the slots and by all rows at once."""
+    """All proposals and a move, by loops over slots and by all rows at once."""
     now, history = jax.tree.map(lambda x: x[..., :1000], sample(seed=7)), crafted_history()
     could_be = cards_playable_on(1, 9)
 

@@ -1,4 +1,4 @@
-"""The public history of a belief: slots, the cards ruled out for them, and records."""
+"""The public history of a belief: slots, excluded cards, and records."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ choice = jax.jit(public.observed_choice)
 
 
 def types_of(labels: np.ndarray) -> np.ndarray:
-    """Return the types of a labelled set, uint32[4], which must hold all copies of a type or no copy: bool[54]."""
+    """Return the types, bool[54], of a labelled set, uint32[4], with all or no copies of each."""
     counts = cards.count_types(bits.unpack(bits.canonical(tuple(labels))))
     assert ((counts == 0) | (counts == cards.COPIES)).all()
     return counts > 0
 
 
 def all_of(types: np.ndarray) -> np.ndarray:
-    """Return all cards of some types, bool[54]: uint32[4, 1]."""
+    """Return all cards of some types, bool[54], as uint32[4, 1]."""
     return np.stack(bits.static_words(types[cards.TYPE_OF_SLOT]))[:, None]
 
 
 def playable(color: int, rank: int) -> np.ndarray:
-    """Return the types that may be played on a top card: bool[54]."""
+    """Return the types playable on a top card, bool[54]."""
     number = np.arange(cards.NUM_TYPES)
     return (number // 13 == color) | (number >= cards.WILD_TYPE) | ((number % 13 == rank) & (rank < cards.WILD))
 
 
 def drawn(before: Observation, number: int) -> Observation:
-    """Return what the observer sees after the opponent has drawn."""
+    """Return the observation after the opponent's draw."""
     counts = {"opponent_count": before.opponent_count + np.int8(number), "deck_count": before.deck_count - np.int8(number)}
     turn = {"current_player": np.int8(0), "penalty": np.int8(0), "last_action": np.int8(cards.DRAW)}
     return dataclasses.replace(before, **counts, **turn)
 
 
 def test_an_opponent_that_had_to_draw_held_nothing_playable() -> None:
-    """For all top cards: the cards ruled out, in all slots filled before the draw, are those of the playable types.
+    """All slots filled before the draw exclude the playable types, for all top cards.
 
     Contract: opponent draws 1 for want of a playable card. The drawn card may be playable.
     """
@@ -76,7 +76,7 @@ def test_an_opponent_that_had_to_draw_held_nothing_playable() -> None:
 
 
 def test_a_penalty_leaves_the_likelihood() -> None:
-    """Its cards come after all choices so far. Contract: opponent draws n by penalty: no information about H."""
+    """Contract: opponent draws n by penalty: no information about H."""
     for penalty, changes in ((0, True), (2, False)):
         before = observe(make_state("R1 R2", "G1 G2 G3", "B+2", player=1, penalty=penalty), 0)
         belief = belief_init(before, jax.random.key(0), num_particles=2)
@@ -137,7 +137,7 @@ def test_records_survive_encoding() -> None:
 
 
 def test_a_choice_is_recorded_with_what_the_opponent_saw() -> None:
-    """Records beyond the capacity are counted and not stored."""
+    """Records beyond the capacity are counted but not stored."""
     official = {"color": "green", "penalty": 4, "contested": "B", "player": 1, "pile": "R7 Y7", "rules": Rules.official()}
     seen = observe(make_state("R2 B7", "Y1 G5 R1", "W+4", **official), 0)
     book = add_slots(public.empty(max_slots=8, max_records=2), 3)

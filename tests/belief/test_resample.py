@@ -1,4 +1,4 @@
-"""Systematic resampling, effective sample size, normalising: with weights of zero, and at the ends of the unit interval."""
+"""Systematic resampling, effective sample size, normalising."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def some_weights(n: int, seed: int, dead: float) -> np.ndarray:
 
 @pytest.mark.parametrize("n", [1, 7, 100, 65536])
 def test_a_particle_of_weight_zero_is_never_picked(n: int) -> None:
-    """Contract: never a zero-weight pick; also with many particles, where cumulative sums are rounded differently."""
+    """Contract: never a zero-weight pick. Cumulative sums of many particles round differently."""
     for seed in range(3):
         log_weights = some_weights(n, seed, dead=0.5)
         log_weights[np.random.default_rng(seed).integers(n)] = 0.0
@@ -43,10 +43,7 @@ def test_ends_of_the_unit_interval() -> None:
 
 
 def test_each_particle_is_picked_n_w_times() -> None:
-    """Rounded up or down, within the rounding of float32 sums, for weights of any scale; on average over an even grid, exactly.
-
-    Equal weights pick every particle once.
-    """
+    """Rounded up or down, within float32 rounding, for weights of any scale; exact on average over an even grid."""
     log_weights = some_weights(200, seed=1, dead=0.2)
     share = 200 * np.exp(log_weights, dtype=np.float64) / np.exp(log_weights, dtype=np.float64).sum()
     for scale in (0.0, 50.0, -50.0):

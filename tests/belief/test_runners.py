@@ -1,4 +1,4 @@
-"""The two interpreters of the particle filter's stages, held to each other on a CPU: one game at a time, and a batch together."""
+"""The two interpreters of the particle filter's stages give the same beliefs: game by game, and in a batch."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LONG = CASES[4:]
 
 
 def views_at(name: str, t: int) -> tuple[Observation, np.ndarray]:
-    """Return what both players of the longest games see at step t, [2 G], and the actions, -1 where nothing happens."""
+    """Return both players' observations of the longest games at step t, [2 G], and the actions, -1 without an event."""
     games = games_of(RULES[name])
     longest = np.argsort(-games.states.step_count[:, -1], kind="stable")[: NUM_LANES // 2]
     seen = jax.tree.map(lambda *xs: np.concatenate([x[longest, t] for x in xs]), *games.seen)
@@ -54,7 +54,7 @@ def views_at(name: str, t: int) -> tuple[Observation, np.ndarray]:
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Games with more than eight slots count as long ones, and few games, blocks and rounds are worked on at a time."""
+    """Use small limits, so that games of more than eight slots are long, and chunks and rounds are small."""
     small = tuple(
         dataclasses.replace(stage, lanes=LANES, at_a_time=min(GROUP if stage.by_slot else 2, stage.at_a_time))
         for stage in stages.STAGES
@@ -68,7 +68,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def assert_same(one: Any, other: Any, name: str) -> None:
-    """Compare integers exactly, and numbers up to rounding."""
+    """Compare integers exactly, and floats up to rounding."""
     assert jax.tree.structure(one) == jax.tree.structure(other)
     for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(one), jax.tree.leaves(other), strict=True):
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
@@ -77,7 +77,7 @@ def assert_same(one: Any, other: Any, name: str) -> None:
 
 
 def hopeless(beliefs: Belief, number: int) -> Belief:
-    """Take all weight from the particles of one of many games."""
+    """Give the particles of one game zero weight."""
 
     def without(log_weights: jax.Array) -> np.ndarray:
         return np.where(np.arange(NUM_LANES)[:, None] == number, np.float32(-np.inf), log_weights)
@@ -95,10 +95,9 @@ def hopeless(beliefs: Belief, number: int) -> Belief:
     ],
 )
 def test_a_batch_together_equals_its_games_one_by_one(name: str, opponent: Opponent, small_chunks: None) -> None:
-    """Along games with events of all kinds: the same particles, and weights up to rounding.
+    """Equal particles, and weights up to rounding, along games with events of all kinds.
 
-    Each update begins at the beliefs of the games one by one. One of the games is given a wrong action, and another one particles
-    that explain nothing.
+    Each update starts from the serial beliefs. One game gets a wrong action, another one particles that explain nothing.
     """
     rules, options = RULES[name], Options(opponent, 0.5, 6)
     capacity = CAPACITY | {"max_plays": 4 if rules.has_plain_steps else 8}
@@ -144,10 +143,7 @@ def test_a_batch_together_equals_its_games_one_by_one(name: str, opponent: Oppon
 
 
 def test_all_hands_of_the_past_at_once() -> None:
-    """Likelihoods of the crafted history, before and after two rejuvenation moves that are not accepted everywhere.
-
-    The first card counts as dealt before a coloured start card. The family asks each of its models, packed or not.
-    """
+    """Likelihoods of the crafted history, before and after two rejuvenation moves with partial acceptance."""
     family = Family((uniform_opponent, PolicyOpponent(POLICIES["linear"], tremble=0.2), choosy_opponent))
     now, seen = crafted.particles_of(np.arange(len(crafted.enumerated()))), crafted.seen()
     history = dataclasses.replace(crafted.crafted_history(), deal=np.array([1, 6, 0, -1], np.int32))
@@ -188,7 +184,7 @@ def test_all_hands_of_the_past_at_once() -> None:
 
 
 def test_an_accelerator_updates_all_games_of_nested_batches_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shapes alone: nothing is compiled. Games go one after the other only under model parameters of their own."""
+    """By shapes, without compiling. Games with their own model parameters are updated one by one."""
     asked = []
 
     def update_games(beliefs: Belief, seen: Observation, *others: Any, options: Any) -> tuple[Belief, Info]:
@@ -225,7 +221,7 @@ def test_an_accelerator_updates_all_games_of_nested_batches_together(monkeypatch
 
 @pytest.mark.slow
 def test_batches_of_batches_are_one_larger_batch() -> None:
-    """Three beliefs of each of two positions, as a batch of batches, as six games, and alone."""
+    """Three beliefs of two positions: nested batches, one batch of six, and single updates."""
     (before, actions), (after, _) = views_at("forfeiting", 1), views_at("forfeiting", 2)
     chosen = np.flatnonzero(actions >= 0)[[0, -1]]
     before, actions, after = jax.tree.map(lambda x: x[chosen], (before, actions, after))

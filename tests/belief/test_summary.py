@@ -1,4 +1,4 @@
-"""Summaries of weighted hands against plain counting, one hand at a time."""
+"""Summaries of weighted hands against plain counting."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_summaries(belief: Hands) -> None:
 
 
 def test_distinct_hands() -> None:
-    """Hands that differ in a single word are distinct; equal ones are one hand of no entropy."""
+    """Hands that differ in one word are distinct; equal hands are one, with entropy 0."""
     singles = np.stack([parse_cards(name) for name in ("R5", "Y5", "B5", "G5", "G5", "G5")])
     for onehots, number in ((singles, 4), (ONEHOTS[[0] * 6], 1)):
         hands = hands_of(onehots, np.array([0.25, 0.25, 0.25, 0.1, 0.1, 0.05]))
@@ -78,7 +78,7 @@ def test_distinct_hands() -> None:
 
 
 def test_probabilities_stay_below_one() -> None:
-    """Equal float32 weights of many particles may add up to more than 1."""
+    """Equal float32 weights of many particles can sum to more than 1."""
     n = 4096
     packed = tuple(np.broadcast_to(w, n) for w in pack(parse_cards("R5 W W")))
     belief = Hands(packed, np.full(n, -np.log(n), np.float32) + np.float32(1e-5))

@@ -1,4 +1,4 @@
-"""A single update of the particle filter: when it begins again, when it changes nothing, its weights, and the modes of JAX."""
+"""A single update of the particle filter: restarts, no-ops, weights, and the modes of JAX."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def stack(trees: list) -> Any:
 
 @cache
 def program() -> jax.stages.Compiled:
-    """Return the update of eight games, compiled once for all tests."""
+    """Return the update of eight games, compiled once."""
     one = transition(0, 0)
     shapes = jax.eval_shape(lambda: jax.tree.map(lambda x: jnp.stack([x] * BATCH), one))
     return jax.jit(jax.vmap(belief_update)).lower(*shapes, jax.random.split(jax.random.key(0), BATCH)).compile()
@@ -62,7 +62,7 @@ def updated(cases: list[Case], seed: int = 1) -> list[tuple[Belief, Info]]:
 
 
 def transition(number: int, t: int, seat: int = 0) -> Case:
-    """Return a belief that begins at step t of a game, and the transition from there."""
+    """Return a belief that starts at step t of a game, and the next transition."""
     games = games_of(THIN)
     before = games.view(seat, number, t)
     belief = jax.device_get(start(before, jax.random.key(number)))
@@ -99,7 +99,7 @@ def test_a_belief_begins_again_if_it_is_depleted_or_full() -> None:
 
 
 def test_nothing_changes_when_nothing_moves() -> None:
-    """In finished games and after refused actions, whether called -1 or by the number that was tried."""
+    """In finished games and after illegal actions, given as -1 or by number."""
     games = games_of(THIN)
     over = games.states.terminated[:, :-1]
     finished, refused = games.find(over), games.find((games.actions < 0) & ~over)
@@ -115,7 +115,7 @@ def test_nothing_changes_when_nothing_moves() -> None:
 
 
 def test_what_contradicts_itself_changes_nothing() -> None:
-    """For plays and draws of either player. Uneven weights are not evened out by a resampling without evidence either."""
+    """For plays and draws of either player. Uneven weights are not resampled."""
     uneven = jax.nn.log_softmax(np.arange(float(NUM_PARTICLES), dtype=np.float32) / 8)
     games = games_of(THIN)
     in_a_row = (games.actions[:, :-1] >= 0) & (games.actions[:, 1:] >= 0) & ~games.states.terminated[:, 2:]
@@ -151,7 +151,7 @@ def test_the_same_key_gives_the_same_belief_alone_and_in_a_batch() -> None:
 
 
 def test_no_event_copies_the_labels() -> None:
-    """XLA copies a table that is read after it was changed in place, which took a seventh of an update's time."""
+    """XLA copies a table that is read after an update in place, which took a seventh of the time."""
     rows, number = transition(0, 0)[0].trajectories.labels.shape
     text = program().as_text()
     assert f"u8[{rows},{number}]" in text
@@ -159,7 +159,7 @@ def test_no_event_copies_the_labels() -> None:
 
 
 def quick_update(belief: Belief, before: Observation, action: jax.Array, after: Observation, key: jax.Array):
-    """Replace `belief_update`, which takes long to compile: flag what is inconsistent, and believe nothing."""
+    """Replace `belief_update`, which compiles slowly: flag inconsistencies, and keep the belief."""
     return belief, plain_info(~history.is_consistent(before, action, after))
 
 
@@ -216,7 +216,7 @@ def test_refusals() -> None:
 
 @pytest.fixture(scope="module")
 def uneven() -> tuple[Belief, Transition]:
-    """Return a belief of uneven weights, and a transition whose evidence has no constant factor."""
+    """Return a belief of uneven weights, and a transition with uneven evidence."""
     belief, before, action, after = transition(0, 0)
     belief = dataclasses.replace(belief, log_weights=jax.nn.log_softmax(jnp.arange(float(NUM_PARTICLES)) / 8))
     read = jax.jit(lambda *arguments: stages.read_transition(*arguments, (jnp.uint32(0), jnp.uint32(1))))
@@ -247,7 +247,7 @@ def test_what_is_no_finite_likelihood_is_impossible(uneven: tuple[Belief, Transi
 def test_when_a_belief_is_resampled_or_begins_again(uneven: tuple[Belief, Transition]) -> None:
     """Contract: systematic resampling when ESS < N/2, threshold configurable. Nothing is resampled if nothing moved.
 
-    The weights have an ESS of N/4. A belief begins again at the last slot or record that fits.
+    The weights have an ESS of N/4. A belief restarts at the last slot or record.
     """
     belief, of = uneven
     assert inspect.signature(belief_update).parameters["ess_threshold"].default == 0.5
@@ -266,7 +266,7 @@ def test_when_a_belief_is_resampled_or_begins_again(uneven: tuple[Belief, Transi
 
 
 def test_strict_modes() -> None:
-    """Tracing is enough: JAX complains then."""
+    """JAX complains while tracing."""
     belief, before, action, after = transition(0, 0)
     key = jax.random.key(1)
     with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"), jax.debug_key_reuse(True):
@@ -281,7 +281,7 @@ def test_strict_modes() -> None:
 
 @pytest.mark.slow
 def test_64_bit_mode_changes_nothing() -> None:
-    """Along a game, through events of all kinds: the same bits of the same types."""
+    """Along a game with events of all kinds: the same bits and dtypes."""
     games, exact = games_of(THIN), ExactFilter()
     views, actions = games.views(0, 1, 9), games.actions[1]
 
@@ -301,7 +301,7 @@ def test_64_bit_mode_changes_nothing() -> None:
 
 
 def evidence_by(parameter: jax.Array, before: Observation, action: int, seen: Observation) -> jax.Array:
-    """Return the evidence of a play, for an opponent who prefers red cards by so much."""
+    """Return the evidence of a play for an opponent with this preference for red cards."""
 
     def model(observation: Observation, legal_mask: jax.Array) -> jax.Array:
         weights = jnp.where(jnp.arange(61) < 15, parameter, 1.0) * legal_mask

@@ -1,4 +1,4 @@
-"""Updaters of all kinds along the same games, on the device and on the host: figures, hands, types, next games, and searches."""
+"""All updaters along the same games, on the device and on the host."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ALL = [BootstrapFilter(64), *DRAWN, ExactFilter()]
 
 @pytest.fixture(scope="module")
 def steps() -> list[tuple[Observation, int, Observation]]:
-    """Return the first transitions of a game in which the opponent can't play, so that the bounds are evidence."""
+    """Return the first transitions of a game in which the opponent can't play, so that bounds are evidence."""
     games = games_of(FORFEITING)
     states = games.states
     draws = (games.actions == cards.DRAW) & (states.penalty[:, :-1] == 0) & (states.current_player[:, :-1] == 1)
@@ -60,9 +60,9 @@ def views(steps: list[tuple[Observation, int, Observation]]) -> list[Observation
 
 @pytest.mark.parametrize("updater", ALL, ids=lambda updater: updater.name)
 def test_an_updater_follows_a_game(updater: Updater, views: list[Observation]) -> None:
-    """Probabilities of how many copies the opponent holds add up to its hand; hands drawn from them have their shares.
+    """Probabilities of copies add up to the hand, and sampled hands have their shares.
 
-    Shares of 4096 hands are within five standard errors, less than 0.04. A transition that is left out is refused.
+    Shares of 4096 hands are within five standard errors, less than 0.04. An omitted transition is rejected.
     """
 
     def look(key: jax.Array, belief: Any, seen: Observation) -> tuple[Hands, Any]:
@@ -105,7 +105,7 @@ def test_the_exact_filter_is_that_of_its_functions(steps: list) -> None:
 
 @pytest.mark.parametrize("updater", [ClosedFormFilter(), ClosedFormFilter(exclude_drawn=True)], ids=lambda updater: updater.name)
 def test_the_device_follows_like_the_host(updater: Updater, views: list[Observation]) -> None:
-    """Positions beyond the last update are not noted. The belief stays as it was if observations contradict each other.
+    """Positions beyond the last update are not recorded. Contradictory observations leave the belief unchanged.
 
     Contract: vmap- and jit-able updates, `before` and `after` one transition apart.
     """
@@ -133,7 +133,7 @@ def test_the_device_follows_like_the_host(updater: Updater, views: list[Observat
 
 
 def test_hands_within_bounds_are_as_likely_as_each_other() -> None:
-    """Against hands of unseen cards of which those beyond the bounds are left out; full deck, no bound for green."""
+    """Compare with hands of unseen cards within the bounds; full deck, no bound for green."""
     seen = jax.device_get(observe(make_state("R1 R2 B7 W", "B1 Y4 G3 G5 Y9", "R7", pile="R5 Y5"), 0))
     limits = np.array([1, 3, 2, 31, 0])
     bounds = np.uint32(sum(limit << 5 * kind for kind, limit in enumerate(limits.tolist())))
@@ -156,7 +156,7 @@ def test_hands_within_bounds_are_as_likely_as_each_other() -> None:
 
 
 def test_particles_leave_every_possible_hand_a_chance(views: list[Observation]) -> None:
-    """One more particle is spread like the uniform belief."""
+    """One particle's weight is spread like the uniform belief."""
     updater = BootstrapFilter(4)
     belief = jax.jit(updater.init)(KEY, views[0])
     found, uniform = jax.jit(updater.count_probs)(belief, views[0]), np.asarray(uniform_counts(views[0]))
@@ -189,7 +189,6 @@ def test_the_oracle_sees_the_hand() -> None:
 
 
 def test_the_posterior_of_the_types_carries_over_to_the_next_game(views: list[Observation]) -> None:
-    """Nothing else does."""
     start, family = views[0], parse_opponent("uniform|linear")
     for updater in (ParticleFilter(16, family), ExactFilter(family)):
         known = begin(updater, KEY, start, np.log(np.array([0.25, 0.75], np.float32)))

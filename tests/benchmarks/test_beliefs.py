@@ -1,4 +1,4 @@
-"""The belief benchmarks: their statistics on made-up data, short runs, and the plain filter against the exact one."""
+"""The belief benchmarks: their statistics on synthetic data, short runs, and the bootstrap filter against the exact one."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def scores_of(rows: list[list[float]]) -> Scores:
 
 
 def test_margin_is_paired_by_game():
-    """Games differ widely, the beliefs by exactly one nat per update: the error of the margin is zero."""
+    """Games differ widely, the beliefs by exactly one nat per update, so the margin has no error."""
     num_updates = np.array([2, 1, 2])
     ours, other = scores_of([[-1.0, -1.0], [-50.0, 0.0], [-7.0, -9.0]]), scores_of([[-2.0, -2.0], [-51.0, 0.0]])
     assert beliefs.margin(ours, other, num_updates) == pytest.approx({"mean": 1.0, "standard_error": 0.0})
 
 
 def test_calibration():
-    """Bin 3 of two games: predictions 0.35 for 8 cards of which 2 were held; bin 9: all held as predicted."""
+    """Bin 3 of two games: predictions 0.35 for 8 cards, 2 of them held; bin 9: all held."""
     bins = np.zeros((2, NUM_BINS, 3))
     bins[0, 3], bins[1, 3] = (4, 1.4, 1), (4, 1.4, 1)
     bins[0, 9] = 2, 2.0, 2
@@ -67,7 +67,7 @@ def test_log_score():
 
 @pytest.mark.slow
 def test_scores_are_those_of_the_analysis():
-    """The same games followed by `unojax.analysis.track`, which keeps all that the bins are made of."""
+    """`unojax.analysis.track` gives the contents of the bins."""
     games = record(jax.random.key(0), 6, max_steps=30, rules=RULES)
     scores, cost = beliefs.score(UniformFilter(), games, seat=1, seed=0)
     followed = track(jax.random.key(0), games, UniformFilter(), player=1)
@@ -106,7 +106,7 @@ def test_beliefs_are_compared(peers: str):
 
 
 def test_speed_is_reported(monkeypatch: pytest.MonkeyPatch):
-    """Without compiling anything: calls that take no time."""
+    """Calls take no time and compile nothing."""
     info = plain_info(ess=8)._replace(ess=np.full(4, 8.0), log_evidence=np.zeros(4), depleted=np.zeros(4, bool))
     after = SimpleNamespace(log_weights=np.zeros((4, 16)))
     call = belief_speed.Call(Program(lambda _: (after, info)), {"compile_seconds": 2.0, "program_bytes": 2**30})
@@ -138,7 +138,7 @@ def test_speed_runs():
 
 @pytest.mark.slow
 def test_the_plain_filter_agrees_with_the_exact_one():
-    """Over games of a small deck: expected copies of every type within the error of so many particles."""
+    """Expected copies over games of a small deck, within the Monte Carlo error."""
     num_particles, errors, kinds = 40_000, [], set()
     played: Any = jax.jit(jax.vmap(lambda key: play_game(key, num_steps=30, rules=RULES)))(jax.random.split(jax.random.key(3), 6))
     seen = jax.device_get(jax.jit(jax.vmap(jax.vmap(lambda state: observe(state, 0))))(played.states))

@@ -1,4 +1,4 @@
-"""The command for a machine with a GPU, at small size on the CPU, and what it says where memory does not suffice."""
+"""The command for a machine with a GPU, at small size on the CPU, and its messages about insufficient memory."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_missing_wheels_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: py
 
 
 def test_parts_share_their_time_in_order_of_worth(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """All are compiled side by side; then the first takes longer than its time, and the others are measured all the same."""
+    """All parts compile in parallel; the first one exceeds its time, and the others are measured all the same."""
     started: list[tuple[str, list[str]]] = []
 
     def start(name: str, config: Config, options: list[str], environment: dict[str, str], *, shown: bool = False):

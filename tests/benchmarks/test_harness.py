@@ -1,4 +1,4 @@
-"""How benchmarks are run: options, rows with their circumstances, files that runs add to, times."""
+"""Options, rows, results files and times of benchmarks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ BAD_OPTIONS = {
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Register a benchmark `squares` of some sizes and return the sizes that it has measured."""
+    """Register a benchmark `squares` of some sizes and return the measured ones."""
     sizes: list[int] = []
 
     def square(size: int) -> dict[str, int]:
@@ -110,7 +110,7 @@ def test_not_a_number_is_not_written(tmp_path: Path):
 
 
 def test_bad_options_are_refused_and_named(measured: list[int], capsys: pytest.CaptureFixture[str]):
-    """For each benchmark, and by the checks of all of them."""
+    """By each benchmark, and by the checks of all of them."""
     harness.BENCHMARKS.update(ALL)
     failures = []
     for line, words in BAD_OPTIONS.items():

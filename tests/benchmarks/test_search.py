@@ -1,4 +1,4 @@
-"""The benchmarks of searches and networks: their figures mean what they say."""
+"""The figures of the benchmarks of searches and networks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_problems_are_decisions_of_those_who_move():
 
 
 def test_shortfall_of_choices():
-    """Two decisions, two runs, three plays of which one is not legal; the runs disagree about the first decision."""
+    """Two decisions, two runs, three plays, one of them illegal; the runs disagree about the first decision."""
     values = np.array([[[0.5, 0.25, 9.0], [0.125, 0.25, 9.0]], [[-1.0, 0.0, -0.5], [-1.0, 0.0, -0.25]]])
     legal = np.array([[True, True, False], [True, True, True]])
     found = search.shortfall(values, legal, np.array([[0, 1], [1, 2], [1, 0]]))

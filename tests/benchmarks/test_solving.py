@@ -1,4 +1,4 @@
-"""The benchmarks of small decks: what is lost to the equilibrium, and what steps of policy improvement come to."""
+"""The benchmarks of small decks: distance to the equilibrium, and steps of policy improvement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of win probabilities: its figures on made-up ones, and a short run."""
+"""The benchmark of win probabilities: its figures on synthetic ones, and a short run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unojax.rules import Rules
 
 
 def made_up(config: Config, rules: Rules, adviser: str) -> Said:
-    """Games whose probability of a win is ten points lower than what is said from 0.4 to 0.6, and right elsewhere."""
+    """Games whose forecasts from 0.4 to 0.6 are ten points too high, and right elsewhere."""
     assert adviser == "mc:particles=256,model=peer"
     rng = np.random.default_rng(config.seed)
     predicted = np.repeat(rng.uniform(0.05, 0.95, config.games)[:, None], 5, axis=1)

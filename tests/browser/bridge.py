@@ -1,7 +1,4 @@
-"""A page with a live widget and without Jupyter: the widget's own script and style, its messages carried by HTTP.
-
-The page gets every message of the widget's channel unchanged, in the Jupyter widget protocol, as a notebook's page would.
-"""
+"""A page with a live widget and without Jupyter: its script and style, and its messages by HTTP, unchanged."""
 
 from __future__ import annotations
 
@@ -56,7 +53,7 @@ class StreamedComm(Comm):
 
 @contextmanager
 def serve(comm: StreamedComm) -> Iterator[str]:
-    """Serve the page of a widget to one browser, at the address that this returns."""
+    """Serve the page of a widget to one browser, and yield its address."""
     state = comm.sent[0]["state"]
     for message in comm.sent[1:]:
         state |= message.get("state", {})

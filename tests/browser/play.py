@@ -1,4 +1,4 @@
-"""Clicks and questions that the tests of all boards share."""
+"""Clicks and questions for all boards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SMALLEST = "all => Math.min(...all.map(e => Math.min(e.offsetWidth, e.offsetHeig
 
 
 def wait_until(page: Any, done: str, *arguments: Any) -> Any:
-    """Ask the page until it returns a true value: its policy forbids the evaluation by Playwright's own waiting."""
+    """Poll the page until it returns a true value; its policy forbids Playwright's own waiting."""
     for _ in range(1200):
         if found := page.evaluate(done, *arguments):
             return found
@@ -20,14 +20,14 @@ def wait_until(page: Any, done: str, *arguments: Any) -> Any:
 
 
 def turn_after(page: Any, turn: int) -> int:
-    """Return the first turn after this one at which the person moves or the game is over."""
+    """Return the next turn at which the person moves or the game is over."""
     done = """turn => { const at = document.querySelector('.unojax-board').dataset;
       return +at.turn > turn && at.tomove !== 'opponent' && String(at.turn); }"""
     return int(wait_until(page, done, turn))
 
 
 def click_last(page: Any) -> str:
-    """Play the last card that may be played, a wild one as green, or draw; return "card", "wild" or "draw"."""
+    """Play the last playable card, a wild one as green, or draw; return "card", "wild" or "draw"."""
     playable = page.locator(".hand .playable")
     if not playable.count():
         page.click(".deck.due")
@@ -40,7 +40,7 @@ def click_last(page: Any) -> str:
 
 
 def play_to_the_end(page: Any, *, check: Any = lambda: None) -> tuple[int, set[str]]:
-    """Play a whole game; return its number of turns and the kinds of plays. `check` is called after each turn."""
+    """Play a whole game, with `check` after each turn; return its number of turns and the kinds of plays."""
     turn, kinds = 0, set()
     while page.get_attribute(".unojax-board", "data-tomove") == "you":
         kinds.add(click_last(page))
@@ -51,5 +51,5 @@ def play_to_the_end(page: Any, *, check: Any = lambda: None) -> tuple[int, set[s
 
 
 def assert_fits(page: Any) -> None:
-    """Check that nothing extends beyond the right edge."""
+    """Check that the page is not wider than its window."""
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -1,4 +1,4 @@
-"""Pages in a real browser: the record of a game steps and scrolls; on the board whole games are played by clicks."""
+"""Pages in a real browser: a recorded game steps and scrolls; clicks play whole games on the board."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def record(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, int]:
-    """The page of a game with curves and beliefs: its address, and the number of its last step."""
+    """Return the address of a game's page with curves and beliefs, and the number of its last step."""
     states, random = games()[3], np.random.default_rng(0)
     path = tmp_path_factory.mktemp("record") / "game.html"
     game_html(states, win_probability=random.random(len(states)), beliefs=random.random((len(states), 54)), path=path)

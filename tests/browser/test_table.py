@@ -1,4 +1,4 @@
-"""`unojax table --web` in a real browser at a phone's width: a deal and a few events by clicks, and a correction."""
+"""`unojax table --web` at a phone's width: a deal, a few events and a correction by clicks."""
 
 from __future__ import annotations
 

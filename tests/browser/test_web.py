@@ -1,4 +1,4 @@
-"""`unojax play --web` in a real browser: whole games by clicks and by keys alone; reload, two tabs, a server that stops."""
+"""`unojax play --web`: whole games by clicks and by keys; reload, two tabs, a stopped server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FINISHED = "[...document.querySelectorAll('.win, .belief')].every(part => part.a
 
 @pytest.fixture
 def telltale(monkeypatch):
-    """Replace the advisor by one that compiles nothing; `test_on_a_phone_...` has the real one."""
+    """Replace the advisor by one without compilation; `test_on_a_phone_...` has the real one."""
     monkeypatch.setattr("unojax.board.game.Advisor", TellTale)
 
 
@@ -37,7 +37,6 @@ def tab(open_page: Any, server: Any, **options: Any) -> Any:
 
 
 def deal(page: Any, **choices: str) -> None:
-    """Deal by the form."""
     number = int(page.get_attribute(".unojax-board", "data-game"))
     page.click("#choose")
     for name, value in choices.items():
@@ -70,7 +69,7 @@ def test_a_whole_game_by_clicks(open_page, telltale, tmp_path: Path):
 
 
 def test_a_whole_game_by_the_keyboard_alone(open_page, telltale, tmp_path: Path):
-    """Tab, arrows and Enter; the mouse is never used."""
+    """Tab, arrows and Enter."""
 
     def focused(wanted: str) -> bool:
         return page.evaluate("wanted => document.activeElement.matches(wanted)", wanted)

@@ -44,7 +44,7 @@ def lines(*typed: str) -> Callable[[str], str]:
 
 
 def someone(seed: int) -> Callable[[str], str]:
-    """A person who plays card 1 or 2, declares yellow, and mistypes now and then."""
+    """A person who plays card 1 or 2, declares yellow, and sometimes mistypes."""
     random = np.random.default_rng(seed)
 
     def read(prompt: str) -> str:
@@ -58,7 +58,7 @@ def someone(seed: int) -> Callable[[str], str]:
 
 
 def talk(session: Session, read: Callable[[str], str], **options) -> tuple[int, str]:
-    """Hold a whole conversation: exit status and transcript."""
+    """Hold a whole conversation; return exit status and transcript."""
     out = io.StringIO()
     console = Console(file=out, markup=False, highlight=False, emoji=False, width=80)
     return Conversation(session, "uniform", read=read, console=console, **options).run(), out.getvalue()

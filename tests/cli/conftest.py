@@ -1,4 +1,4 @@
-"""Commands in this process: their text, their JSON, and tables of command lines that they refuse."""
+"""Commands in this process: their text, their JSON, and rejected command lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from unojax.terminal.conversation import Record
 
 @pytest.fixture(autouse=True)
 def documented_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compare all JSON that a command writes in a test with its schema."""
+    """Compare all JSON that commands write with their schema."""
     write = output.write_json
 
     def checked(target: str, data: dict[str, Any]) -> None:
@@ -36,7 +36,7 @@ def documented_json(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def run_json(capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
-    """Run a command with `--json -` and return the JSON, which must be all of its output; `note` is part of its notes."""
+    """Run a command with `--json -` and return the JSON, its only output; `note` is part of its notes."""
 
     def run(*args: str, status: int = 0, note: str = "") -> dict[str, Any]:
         assert main([*args, "--json", "-"]) == status
@@ -51,7 +51,7 @@ def run_json(capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]
 def run_text(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     """Run a command that succeeds without a note and return its output.
 
-    It must have no colours and fit 80 columns; a line with a name of a file may be longer.
+    It must have no colours and fit 80 columns, except lines with file names.
     """
 
     def run(*args: str) -> str:
@@ -68,7 +68,7 @@ def run_text(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 
 @pytest.fixture
 def run_ascii(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Run a command whose output can be nothing but ASCII."""
+    """Run a command with an ASCII output stream."""
 
     def run(*args: str) -> str:
         out = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="strict", write_through=True)
@@ -82,10 +82,10 @@ def run_ascii(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
 
 @pytest.fixture
 def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., None]:
-    """Check a table of command lines, each with words that must be in the complaint, such as the name of the option.
+    """Check command lines that fail, each with words of its message, such as the name of the option.
 
-    The words of `before` stand before each line. A line must end with the status of a wrong use and print one line, on the error
-    stream. All lines run; those that do otherwise are listed together.
+    `before` precedes each line. A line must exit with the status of a wrong use and print one line on the error stream. All lines
+    run; failures are listed together.
     """
 
     def check(table: Mapping[str, str], before: Sequence[str] = ()) -> None:
@@ -103,7 +103,7 @@ def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., None]:
 
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Let a person watch the error stream from the call on: pytest replaces the stream between fixtures and test."""
+    """Make the error stream a terminal from the call on: pytest replaces the stream between fixtures and test."""
 
     def begin() -> None:
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
@@ -114,13 +114,12 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 @pytest.fixture
 def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Let a command read a text."""
     return lambda text: monkeypatch.setattr("sys.stdin", io.StringIO(text))
 
 
 @pytest.fixture(scope="session")
 def games(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Session, str, Path]]:
-    """Return whole games with their transcripts and files; the person sits at seats 0 and 1 alternately."""
+    """Return whole games with transcripts and files; the person alternates between seats 0 and 1."""
     folder = tmp_path_factory.mktemp("games")
     played = []
     for seed in SEEDS:

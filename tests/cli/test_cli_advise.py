@@ -1,4 +1,4 @@
-"""`unojax advise`: the history it reads, the figures of each play, and that the hidden hand plays no part."""
+"""`unojax advise`: its history, its figures, and independence of the hidden hand."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OFFICIAL = Rules.official()
 
 @pytest.fixture
 def ask(run_json):
-    """Ask for advice and return its record without the time it took."""
+    """Return advice without its time."""
 
     def run(*args: str, **expected) -> dict:
         data = run_json(*ARGS, *args, **expected)
@@ -105,7 +105,7 @@ def test_forced_moves_are_said_and_not_searched(ask, run_text):
 
 
 def test_the_hidden_hand_changes_nothing(ask, run_text):
-    """It may be one hand, another one, or be left out."""
+    """Whether it is given, another one, or omitted."""
     views = [ask(f"R1,R2,Y1/{hand}/Y0/* R0 0 0 0 - *") for hand in ("W,W+4", "Y2,Y3", "2")]
     assert views[0] == views[1] == views[2] and len(views[0]["plays"]) == 2
     texts = [run_text(*ARGS, f"R1,R2,Y1/{hand}/Y0/* R0 0 0 0 - *") for hand in ("W,W+4", "Y2,Y3")]
@@ -123,10 +123,7 @@ def test_the_record_can_be_read_back(ask):
 
 
 def test_belief_is_that_of_the_history(ask, run_text):
-    """Each probability within 0.2, six standard deviations (at most 0.5 / 16) of a mean over 256 hands.
-
-    A sound filter fails on fewer than one seed in 10^6.
-    """
+    """Probabilities within 0.2, six standard deviations (at most 0.5 / 16) of a mean over 256 hands."""
     history = "draw R0 R3 R1 draw"
     data = ask(OPPONENT_DRAWS, "--history", history)
     seen = play_seen(parse_observation(OPPONENT_DRAWS, rules=RULES), history).observations
@@ -142,7 +139,7 @@ def test_belief_is_that_of_the_history(ask, run_text):
 
 
 def test_ctrl_c_keeps_the_replicates_that_are_finished(ask, capsys, monkeypatch):
-    """A search of many replicates that is stopped in the sixth; and in the third, when there are too few."""
+    """Stopped in the sixth replicate, and in the third, when there are too few."""
     whole = pooling.search_once
 
     def stop_in(last: int):
@@ -174,7 +171,7 @@ def test_ctrl_c_keeps_the_replicates_that_are_finished(ask, capsys, monkeypatch)
 
 
 def test_seconds_are_kept(ask, monkeypatch):
-    """By a clock that advances by 1 s at each look, a replicate takes 1 s; there are never fewer than errors need."""
+    """A replicate takes 1 s by a fake clock; there are never fewer than errors need."""
     replicates = {}
     for seconds in ("1", "10.5"):
         ticks = iter(range(1000))
@@ -234,7 +231,7 @@ def test_a_penalty_in_words_leaves_these_actions():
 
 
 def test_draws_and_challenges_have_rows_as_plays_have():
-    """They have no card, and so no colour. After a draw the draw is a pass."""
+    """They have no card, hence no colour. After a draw, draw means pass."""
     numbers = {"win": 0.5, "win_error": 0.1, "behind": 0.0, "behind_error": 0.0, "gain": 0.0, "gain_error": 0.0, "rollouts": 8}
     plays = tuple(pooling.PooledPlay(action, **numbers) for action in (cards.CHALLENGE, cards.DRAW, 0))
     pooled = pooling.Pooled(plays, recommended=cards.CHALLENGE, own=cards.CHALLENGE, replicates=4)
@@ -250,7 +247,7 @@ def test_draws_and_challenges_have_rows_as_plays_have():
 
 @pytest.fixture
 def ask_after(ask):
-    """Ask for advice after a history in which the opponent moves first."""
+    """Return advice after a history in which the opponent moves first."""
 
     def run(rules: str, history: str, *args: str) -> dict:
         words = "--top R0 --opponent 3 --opponent-begins --rules".split()
@@ -262,7 +259,7 @@ def ask_after(ask):
 
 
 def test_histories_under_rules_with_choices(ask_after):
-    """A challenge, a drawn card kept, a pass. It is the opponent's turn then, so that nothing is searched."""
+    """A challenge, a kept card, a pass. The opponent is then to move, so there is no search."""
     for history in ("W+4:R challenge(won) draw R1", "draw+ pass R1"):
         assert ask_after("official", history, "--agent", "mc:belief=unseen")["plays"] == []
 
@@ -282,7 +279,7 @@ def test_advice_under_rules_with_choices(ask_after, rules: str, history: str, pl
 
 
 def test_bad_command_lines_are_refused(refused, stdin):
-    """`tests/games/test_at_table.py` has more events that can't have happened, and `tests/text` more positions."""
+    """`tests/games/test_at_table.py` has more impossible events, and `tests/text` more positions."""
     stdin("")
     win, words, turn = f"'{WIN_IN_TWO}'", "--hand R1 --top R+2 --opponent 3", "'R1,R2/3/-/* R0 0 0 0 - *' --history"
     histories = {

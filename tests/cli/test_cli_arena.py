@@ -1,4 +1,4 @@
-"""`unojax arena`: its figures are those of `play_match`; files that resume where they stopped; tables and pictures."""
+"""`unojax arena`: the figures of `play_match`; resumed files; tables and pictures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Peek:
 
 @pytest.fixture(scope="module")
 def matches() -> dict[tuple[int, int], Pairs]:
-    """Return the matches that the command must have played."""
+    """Return the matches that the command must play."""
     agents, key = [parse_agent(name) for name in NAMES], jax.random.key(1)
     return {
         (i, j): play_match(key, (agents[i], agents[j]), NUM_PAIRS, batch_size=BATCH_SIZE) for i, j in combinations(range(3), 2)
@@ -52,13 +52,13 @@ def matches() -> dict[tuple[int, int], Pairs]:
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a results file in the order of the matches and pairs, without times."""
+    """Return the lines of a results file, sorted by match and pair, without times."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     return sorted(({**line, "seconds": None} for line in lines), key=lambda line: (line["agents"], line["pairs"]))
 
 
 def interrupted_after(num_batches: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let Ctrl-C come in place of the batch after so many."""
+    """Raise Ctrl-C instead of the batch after `num_batches`."""
     play = tournaments.play_batches
 
     def play_until(*args: Any, **kwargs: Any) -> Iterator[Any]:
@@ -259,7 +259,7 @@ def test_variance_reduction_makes_intervals_smaller(run_text, tmp_path):
 
 @pytest.mark.slow
 def test_deals_in_series_and_matches_to_some_points(run_json):
-    """As `play_match` and `play_rounds` of the same seed have them."""
+    """Compare with `play_match` and `play_rounds` of the same seed."""
     agents, key = (parse_agent("linear"), parse_agent("uniform")), jax.random.key(5, impl="threefry2x32")
     rounds = play_rounds(key, agents, 4, rules=Rules(hand_size=2, points=True), target=60)
     for options, score in (

@@ -1,4 +1,4 @@
-"""`unojax belief`: the game it follows, the figures of the belief, and their form."""
+"""`unojax belief`: the game, the figures of the belief, and their form."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ KNOWN_HAND = "R0,R2/R1,W/Y0,Y2,Y3,YS,Y+2,R3,RS,R+2,W+4/0 Y1 1 0 4 - *"
 
 @pytest.fixture(scope="module")
 def data() -> dict[str, Any]:
-    """Return the record of one whole game, which player 1 wins and in which both draw."""
+    """Return the report of a whole game with draws of both players, won by player 1."""
     with contextlib.redirect_stdout(out := io.StringIO()):
         assert main([*ARGS, "--json", "-"]) == 0
     return json.loads(out.getvalue())
@@ -65,7 +65,7 @@ def test_the_game_is_that_of_play_game(data):
 
 
 def test_the_record_can_be_read_back_and_saved(run_json, run_text, refused, tmp_path, data):
-    """Start and actions, with the cards drawn, give the same game and the same belief, typed or from a file."""
+    """Start and actions give the same game and belief, typed or from a file."""
     assert Rules(**(data["rules"] | {"deck": tuple(data["rules"]["deck"])})) == RULES
     again = run_json(*ARGS, "--start", data["start"], "--actions", data["actions"])
     assert again["policies"] is None and again | {"policies": data["policies"]} == data
@@ -82,8 +82,7 @@ def test_the_record_can_be_read_back_and_saved(run_json, run_text, refused, tmp_
 def test_belief_agrees_with_the_exact_filter(data):
     """Contract: the particle filter agrees with the exact filter within Monte Carlo error.
 
-    Each probability within 0.2, six standard deviations (at most 0.5 / 16) of a mean over 256 hands. A sound
-    filter fails on fewer than one seed in 10^6.
+    Probabilities within 0.2, six standard deviations (at most 0.5 / 16) of a mean over 256 hands.
     """
     seen, log_evidence = game_of(data).observations(0), 0.0
     for index, (turn, (exact, info)) in enumerate(zip(data["turns"], track(ExactFilter(), jax.random.key(0), seen), strict=True)):
@@ -105,7 +104,7 @@ def test_belief_agrees_with_the_exact_filter(data):
 
 
 def test_weights_of_the_start_and_the_summary(run_json, data):
-    """The weights of the deal's prior are uneven: hands with a wild card are less likely."""
+    """The prior of the deal gives hands with a wild card less weight."""
     assert NUM_PARTICLES / 2 < data["turns"][0]["ess"] < NUM_PARTICLES
     for later in (data["start"].replace(" 0 - *", " 2 - *"), data["turns"][1]["truth"]["position"]):
         (turn,) = run_json(*ARGS, "--start", later, "--actions", "")["turns"]
@@ -174,7 +173,7 @@ def test_text_shows_the_record(run_text, run_json, run_ascii, data):
 
 
 def test_the_status_line_keeps_off_the_results(run_json, capsys, watch):
-    """A terminal on the error stream alone, to which rich would lead the results."""
+    """Only the error stream is a terminal."""
     watch()
     assert main([*ARGS, "--steps", "2"]) == 0
     captured = capsys.readouterr()
@@ -183,7 +182,7 @@ def test_the_status_line_keeps_off_the_results(run_json, capsys, watch):
 
 
 def test_a_belief_that_starts_again_is_said(run_json, run_text, monkeypatch):
-    """As with a wrong model; `test_a_wrong_model_is_said` has one."""
+    """With a patched filter; `test_a_wrong_model_is_said` has a wrong model."""
 
     def track_badly(*args):
         for belief, info in track(*args):
@@ -232,7 +231,7 @@ def test_percentages_and_bars(monkeypatch):
 
 @pytest.mark.slow
 def test_an_own_challenge_tells_something(run_text):
-    """It is no play, after which nothing has changed."""
+    """A challenge, unlike a play, is evidence."""
     start = ["--start", "G1,G2/R1,R2,W+4/-/* R9 1 0 0 - *", "--actions", "W+4:B challenge"]
     out = run_text("belief", "--rules", "official", "--particles", "32", *start)
     assert "challenges the Wild+4 and is right" in out and "all else is as before" not in out
@@ -240,7 +239,7 @@ def test_an_own_challenge_tells_something(run_text):
 
 @pytest.mark.slow
 def test_the_type_of_the_opponent_is_inferred(run_json, run_text):
-    """The belief of every turn is one over types too, and the words are those of `plays_like`."""
+    """Every turn has probabilities of types, and the words of `plays_like`."""
     args = (*ARGS, "--opponent-model", "uniform|guard*3", "--steps", "6")
     probs = [turn["type_probs"] for turn in run_json(*args)["turns"]]
     assert probs[0] == pytest.approx({"guard": 0.75, "uniform": 0.25}, rel=1e-5) != probs[-1]
@@ -252,7 +251,7 @@ def test_the_type_of_the_opponent_is_inferred(run_json, run_text):
 
 @pytest.mark.parametrize("preset", slow_but(["default"], ["default", "official", "house"]))
 def test_a_record_of_one_side_gives_the_belief_of_the_whole_game(run_json, run_text, tmp_path, preset: str):
-    """Turn by turn; without the truth, which the record does not have."""
+    """Turn by turn, without the truth."""
     rules = dataclasses.replace(PRESETS[preset], deck=RULES.deck, hand_size=3)
     game = replay.play(jax.random.key(1), (uniform, uniform), rules=rules, max_steps=12)
     seen = SeenGame.of(game, 0)

@@ -1,4 +1,4 @@
-"""`unojax evaluate`, and `unojax agents`, the list of all agents with their keys."""
+"""`unojax evaluate` and `unojax agents`."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_every_agent_and_key_is_listed_with_its_default(run_json, run_text):
 
 
 def test_without_docstrings_agents_have_no_words():
-    """Python leaves docstrings out under -OO."""
+    """Python omits docstrings under -OO."""
     code = "from unojax.cli import main; main(['agents'])"
     ran = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=True)
     assert "mc" in ran.stdout and "rollouts" in ran.stdout

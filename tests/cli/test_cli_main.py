@@ -32,7 +32,7 @@ from unojax.terminal import tables
 
 
 def run_process(*args: str, **others) -> subprocess.CompletedProcess[str]:
-    """Run Python with some arguments to its end."""
+    """Run Python to its end."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": 300} | others
     return subprocess.run([sys.executable, *args], check=False, **options)
 
@@ -88,7 +88,7 @@ assert not {"flax", "optax", "chex"} & set(sys.modules)
 
 
 def test_each_command_imports_no_more_than_it_needs():
-    """Version, help and parsing come without JAX; advice and simulations without network libraries."""
+    """Version, help and parsing import no JAX; advice and simulations no network libraries."""
     done = run_process("-c", IMPORTS)
     assert done.returncode == 0, done.stderr
 
@@ -246,7 +246,7 @@ run_process()
 
 
 def test_a_process_ends_at_once():
-    """While a thread still works and the output can't be written; and if the reader of the output goes away."""
+    """While a thread works and the output can't be written, and if the reader of the output exits."""
     with open("/dev/full", "w") as full:
         done = run_process("-c", WITH_A_THREAD, "rules", stdout=full, timeout=30)
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "No space left on device" in done.stderr
@@ -274,7 +274,7 @@ run_process()
 
 @pytest.mark.slow
 def test_ctrl_c_while_programs_run_is_an_ordinary_end():
-    """Threads of the compiler are at work when the process ends."""
+    """Compiler threads are running when the process ends."""
     done = run_process("-c", STOPPED, "simulate", "--batch-size", "4096", "--games", "1e9", "--quiet")
     assert done.returncode == 130 and done.stderr.startswith("unojax simulate: stopped") and done.stderr.count("\n") == 1
 

@@ -1,4 +1,4 @@
-"""The conversation of `unojax play`: whole games with a scripted person, their text, and their files."""
+"""The conversation of `unojax play`: whole games with a scripted person, their text and files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def record(path) -> Record:
 
 
 def test_games_are_described_to_their_end_and_replay(games):
-    """Plays of both by name; the cards that the person drew by name, and of the others their number."""
+    """All plays and the person's draws are named; of the opponent's draws the number is shown."""
     winners, draws = set(), {True: 0, False: 0}
     for session, text, path in games:
         rows = text.splitlines()
@@ -84,7 +84,7 @@ def test_games_are_described_to_their_end_and_replay(games):
 
 
 def test_hidden_cards_change_nothing_that_is_shown():
-    """The same words to the letter, advice included, whichever cards the opponent holds and draws."""
+    """The words, advice included, do not depend on the opponent's cards."""
     for one, other in (
         # The opponent draws two for the +2, from another deck and with another hand; then it is the person's turn.
         ("R0,R2/Y0,Y2,Y3/-/* R+2 1 2 1 R+2 *", "R0,R2/Y1,YS,W/-/* R+2 1 2 1 R+2 *"),
@@ -126,7 +126,7 @@ def test_advice_shows_the_belief_and_the_search(monkeypatch):
 
 
 def test_draws_and_challenges_are_advised_as_plays_are():
-    """They have no card, and so no colour; after a draw the draw is a pass."""
+    """They have no card, hence no colour; after a draw, draw means pass."""
     view = session_from(KNOWN_HAND).view
     tried = np.isin(np.arange(cards.CHALLENGE + 1), [parse_action("R0"), cards.DRAW, cards.CHALLENGE])
     values, zeros = np.linspace(0, 0.61, len(tried)), np.zeros(len(tried))

@@ -1,4 +1,4 @@
-"""`unojax play` as a command: its options, files that games are saved in and resumed from, and refusals."""
+"""`unojax play` as a command: options, saved and resumed games, rejected input."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WHOLE = "1\nb\n" * 40
 
 @pytest.fixture
 def play(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Play with some options and return the transcript, whose prompts end in blanks."""
+    """Return the transcript of a game."""
 
     def run(*args: str) -> str:
         assert main(["play", *args]) == 0
@@ -88,7 +88,7 @@ def test_an_unfinished_game_is_not_written_over(refused, play, stdin, tmp_path):
 
 
 def test_an_interrupted_game_is_resumed(refused, play, stdin, tmp_path):
-    """In two parts, the same game as in one."""
+    """Two parts give the same game as one."""
     whole, parts = tmp_path / "whole.json", tmp_path / "parts.json"
     stdin(WHOLE)
     play(*ARGS, *RULE_ARGS, "--seat", "1", "--save", str(whole))
@@ -123,7 +123,7 @@ def test_an_interrupted_game_is_resumed(refused, play, stdin, tmp_path):
 
 
 def test_input_that_is_no_text_is_answered(run_ascii, monkeypatch):
-    """Bytes that are none, and letters that the output lacks. The game begins with a draw."""
+    """Invalid bytes, and letters outside the output's encoding. The game begins with a draw."""
     command = ["play", *RULE_ARGS, "--opponent", "uniform", "--hints", "none", "--seed", "3"]
     for typed, words in (
         (b"\xff\n", "That is not text."),

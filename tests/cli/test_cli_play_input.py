@@ -69,7 +69,7 @@ def test_a_forced_draw_takes_enter_and_nothing_else():
 
 
 def test_other_choices():
-    """A draw at will; then p passes, which shows the pile elsewhere."""
+    """A draw at will; then p means pass, and the pile has another letter."""
     view = observe(parse_position("R0,Y1/Y0,Y2,YS/-/* R3 0 0 0 - *", rules=Rules.official(deck=RULES.deck, hand_size=3)), 0)
     at_will = Options.of(view, legal_actions(view))
     assert at_will.read("d") == at_will.read("draw") == cards.DRAW and at_will.read("p") is Command.PILE

@@ -1,4 +1,4 @@
-"""`unojax replay`: every turn, or one player's view of it, or one turn; in the terminal and as pages."""
+"""`unojax replay`: all turns, one player's view, one turn; in the terminal and as pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`unojax review`: the cost of each choice of a saved game, and how likely the player was to win."""
+"""`unojax review`: costs of choices and win probabilities of a saved game."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def saved(path: Path, actions: str) -> str:
 
 @pytest.fixture
 def given_away(tmp_path) -> str:
-    """Return a saved game in which player 0 gives a win away."""
+    """Return a saved game in which player 0 misses a win."""
     return saved(tmp_path / "game.json", "R1 R2")
 
 
@@ -60,7 +60,7 @@ def test_the_best_play_costs_nothing_and_the_end_is_no_probability(run_json, tmp
 
 
 def test_a_record_of_one_side(run_json, refused, given_away, tmp_path):
-    """The same figures as of the whole game, except the score of the belief; and a page without the other hand."""
+    """The figures of the whole game, except the score of the belief; a page without the other hand."""
     side, page = tmp_path / "side.json", tmp_path / "side.html"
     write_game(side, GameFile.of(read_game(given_away).seen(), players=("person", "opponent"), seed=None))
     of_side, of_whole = run_json("review", str(side), *OPTIONS, "--html", str(page)), run_json("review", given_away, *OPTIONS)

@@ -1,4 +1,4 @@
-"""`unojax rules`, the rules in words, and the options that change the rules."""
+"""`unojax rules`, and the options that change the rules."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_each_option_changes_the_words(run_text):
 
 
 def test_words_on_a_penalty_are_those_of_the_engine():
-    """On a +2 turned up too; a Wild+4 that could be challenged never has to be answered by another."""
+    """A +2 turned up counts; a Wild+4 that may be challenged need not be answered by another."""
     house, free = Rules.house(), Rules(stacking=True, wild_draw_four="challenge")
     assert "draws 2 cards and forfeits the turn; if it can, it must instead play another +2" in in_words(house)
     assert legal_under(house, "G+2 R1", "R+2", penalty=2) == actions("G+2")

@@ -1,4 +1,4 @@
-"""`unojax simulate`: its figures are those of `unojax.simulate`; Ctrl-C, files, and policies from a file of the user."""
+"""`unojax simulate`: the figures of `unojax.simulate`; Ctrl-C, files, and the user's policies."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ARGS += "--hand-size 3 --start-card any --max-steps 16 --step-penalty 0.125".spl
 
 @pytest.fixture(scope="module")
 def seatings() -> tuple[Games, Games]:
-    """Return the games that the command must have played: A as player 0, then B as player 0."""
+    """Return the games that the command must play: A as player 0, then B as player 0."""
     key = jax.random.key(5)
     a, b = (get_policy(name) for name in NAMES)
     first = simulate(key, NUM_GAMES - NUM_GAMES // 2, (a, b), rules=RULES, batch_size=BATCH_SIZE)
@@ -48,7 +48,7 @@ def seatings() -> tuple[Games, Games]:
 
 
 def check_results(results: dict[str, Any], first: Games, second: Games) -> None:
-    """Compare with sums made here, from the games themselves."""
+    """Compare results with sums over the games."""
 
     def share(*parts: tuple[Games, int]) -> tuple[int, int]:
         return sum(int((games.winner == player).sum()) for games, player in parts), sum(len(games) for games, _ in parts)
@@ -106,7 +106,7 @@ def test_seats_as_given_and_one_game(run_json, seatings):
 
 
 def test_points_leave_no_mean_return(run_json, run_text):
-    """If a start card may pass a player over, no seat moves first either."""
+    """If a start card may skip a player, no seat moves first either."""
     args = "simulate --games 64 --rules official --step-penalty 0.01 --policies greedy uniform".split()
     assert run_json(*args)["results"]["mean_return"] is None
     out = run_text(*args)
@@ -115,14 +115,14 @@ def test_points_leave_no_mean_return(run_json, run_text):
 
 
 def test_games_without_a_step(run_json):
-    """The card turned up makes the first player draw, and there are none: each game is over where it begins."""
+    """The start card makes the first player draw from an empty deck, so each game is over at once."""
     deck = "simulate --deck colors=2,ranks=+2,copies=2,wilds=0 --hand-size 1 --start-effects keep_turn --games 8".split()
     results = run_json(*deck)["results"]
     assert (results["drawn"], results["steps_per_game"]["max"], results["choice_share"]) == (8, 0, 0.0)
 
 
 def interrupted_after(num_calls: int, monkeypatch: pytest.MonkeyPatch, *, times: int = 1) -> None:
-    """Let Ctrl-C come in calls of the device, from `num_calls` on, counted over all seatings and the compilation."""
+    """Raise Ctrl-C in device calls from `num_calls` on, over all seatings and the compilation."""
     calls = 0
     # A test run in the background ignores Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -144,7 +144,7 @@ def interrupted_after(num_calls: int, monkeypatch: pytest.MonkeyPatch, *, times:
 
 @pytest.mark.parametrize("keeps", [False, True])
 def test_ctrl_c_keeps_the_games_that_were_begun(run_json, capsys, monkeypatch, tmp_path, seatings, keeps: bool):
-    """As many of each seating. Two calls compile; of the others each ends some games of one seating."""
+    """Equal numbers of both seatings. Two calls compile; each other one ends games of one seating."""
     path = tmp_path / "games.npz"
     interrupted_after(5, monkeypatch)
     data = run_json(*ARGS, *(["--out", str(path)] if keeps else []), status=130, note="stopped after")

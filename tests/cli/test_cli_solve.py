@@ -1,4 +1,4 @@
-"""`unojax solve` and `unojax exploit`: figures of the library, runs that are kept and resumed, and refusals."""
+"""`unojax solve` and `unojax exploit`: figures of the library, saved and resumed runs, rejected input."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONG = [*TINY, "--tolerance", "0", "--iterations", "30"]
 
 
 def stopped_in(iteration: int, error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let an error come once so many iterations are done."""
+    """Raise an error after `iteration` iterations."""
     iterate = solve.cfr
 
     def stop(tree, *, state=None, **options):
@@ -63,7 +63,6 @@ def test_a_run_that_is_kept_is_resumed(run_json, monkeypatch, tmp_path):
 
 @pytest.mark.slow
 def test_a_run_is_kept_on_the_way(run_json, monkeypatch, tmp_path):
-    """So that a run that is killed can be resumed."""
     kept = tmp_path / "run.npz"
     with monkeypatch.context() as patch:
         patch.setattr(runs, "_KEEP_SECONDS", 0.0)

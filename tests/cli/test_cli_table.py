@@ -1,4 +1,4 @@
-"""`unojax table`: conversations with a scripted person, and the files of the games."""
+"""`unojax table`: conversations with a scripted person, and saved games."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_an_event_that_is_refused_changes_nothing():
 
 
 def test_no_game_is_lost(tmp_path):
-    """One that is killed is resumed, and a full disk does not end it."""
+    """A killed game is resumed, and a full disk does not end a game."""
     path = tmp_path / "game.json"
     talk(official(opponent_begins=True), ["r2; r1"], path=path)
     again = Table.resume(path, agent=AGENT)

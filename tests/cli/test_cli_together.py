@@ -1,4 +1,4 @@
-"""Commands in several processes (`--distributed`): the results of one process, and those of a run that loses one."""
+"""Commands in several processes (`--distributed`) give the results of one, also after losing a process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ARENA = ["arena", "uniform", "scarcest-color", "keep-wilds", "--games", "60", "-
 
 
 def begin_two(*args: str) -> list[subprocess.Popen[str]]:
-    """Start two processes of one command; `NUMBER` in an argument is that of the process."""
+    """Start two processes of one command; `NUMBER` in an argument is the number of the process."""
     address, environment = free_address(), os.environ | {"JAX_PLATFORMS": "cpu"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     both = []

@@ -1,4 +1,4 @@
-"""Work on chosen elements of a batch, and functions of batches from within `vmap`."""
+"""Work on chosen elements of a batch, and batched functions within `vmap`."""
 
 from __future__ import annotations
 

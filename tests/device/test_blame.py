@@ -1,6 +1,6 @@
-"""Failures have the name of the function at fault; a lack of the machine is nobody's fault.
+"""Failures name the function at fault, except if the machine lacks resources.
 
-`tests/cli/test_cli_main.py` has that it needs no JAX.
+`tests/cli/test_cli_main.py` checks that this needs no JAX.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The persistent compilation cache: its folder, and the settings of the user that take precedence."""
+"""The persistent compilation cache: its folder, and the precedence of the user's settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULTS = {"jax_compilation_cache_dir": None, "jax_persistent_cache_min_compile
 
 @pytest.fixture(autouse=True)
 def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove all settings of the user; JAX, which is imported here, is left alone."""
+    """Remove all settings of the user."""
     for name in ("COMPILATION_CACHE_DIR", "ENABLE_COMPILATION_CACHE", "PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"):
         # Set first, so that settings of a test are undone.
         monkeypatch.setenv(f"JAX_{name}", "")
@@ -36,7 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Config(SimpleNamespace):
-    """Settings as `jax.config` has them, JAX's own unless given."""
+    """Settings as in `jax.config`."""
 
     def __init__(self, **given):
         super().__init__(**{"jax_enable_compilation_cache": True, **DEFAULTS, **given})
@@ -46,7 +46,7 @@ class Config(SimpleNamespace):
 
 
 def imported_jax(monkeypatch: pytest.MonkeyPatch, **settings: object) -> Config:
-    """Let JAX be imported with some settings."""
+    """Pretend that JAX is imported with some settings."""
     config = Config(**settings)
     monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(config=config))
     return config
@@ -83,7 +83,7 @@ def test_nothing_is_kept_if_the_user_says_so(home, monkeypatch):
 
 
 def test_settings_of_jax_take_precedence(home, monkeypatch):
-    """Over the environment, also in processes that this one starts."""
+    """Over the environment, also in child processes."""
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(home / "before"))
     settings = {"jax_compilation_cache_dir": str(home / "set"), "jax_persistent_cache_min_compile_time_secs": 5.0}
     config = imported_jax(monkeypatch, **settings)
@@ -146,7 +146,7 @@ jax.jit(lambda x: x + 1)(1)
 
 
 def run(program: str, **environment: str) -> str:
-    """Run a program that has nothing to report on its error stream, and return its output."""
+    """Run a program without error output, and return its output."""
     ran = subprocess.run(
         [sys.executable, "-c", program], env=os.environ | environment, check=True, capture_output=True, text=True
     )
@@ -155,7 +155,7 @@ def run(program: str, **environment: str) -> str:
 
 
 def test_programs_are_kept_and_damaged_ones_replaced(tmp_path):
-    """Silently, and once: JAX would warn and compile at every start. It also warns of every program that it can't write."""
+    """Once and without a warning, unlike JAX alone."""
     code = f"from jax import config\nprint({{name: config.values[name] for name in {list(DEFAULTS)}}})"
     # Settings that differ from JAX's defaults are the user's.
     assert (

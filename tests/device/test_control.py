@@ -1,4 +1,4 @@
-"""Programs inside `jax.shard_map`: each loop and branch has one type, and devices give the results of one device."""
+"""Programs inside `jax.shard_map`: consistent types, and the results of one device."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOOPS = ("fori", "while", "scan", "chain")
 
 
 def shared(function: Any, mesh: Mesh = PLAIN, **options: Any) -> Any:
-    """Map a function of one element over a batch whose rows the devices of a mesh share."""
+    """Map a function of one element over a batch sharded across a mesh."""
     return jax.jit(jax.shard_map(jax.vmap(function), mesh=mesh, in_specs=P("d"), out_specs=P("d"), **options))
 
 
@@ -48,7 +48,7 @@ def add_up_by_all(x: Array) -> list[Array]:
 
 
 def test_loops_may_begin_with_a_constant():
-    """Within a mesh, without one, and in a mesh that does not check the types, as training has it."""
+    """Within a mesh, without one, and in a mesh without type checks, as in training."""
     x = np.array([1.0, 2.0], np.float32)
     for mapped in (shared(add_up_by_all), jax.jit(jax.vmap(add_up_by_all)), shared(add_up_by_all, check_vma=False)):
         np.testing.assert_array_equal(mapped(x), [[6.0, 12.0]] * len(LOOPS))
@@ -75,7 +75,7 @@ def test_deals_inside_shard_map():
 
 
 def play_and_believe(key: Array) -> Any:
-    """Deal, play, and condition a belief: a whole program of a user's."""
+    """Deal, play, and condition a belief."""
     state = unojax.init(key)
     before = unojax.observe(state, 0)
     belief = unojax.belief_init(before, key, num_particles=4)
@@ -102,7 +102,7 @@ USERS_PROGRAMS = {
 
 @pytest.mark.parametrize("program", USERS_PROGRAMS)
 def test_programs_have_types_inside_shard_map(program: str):
-    """Tracing is enough, because JAX compares the types then."""
+    """JAX compares the types while tracing."""
     shared(USERS_PROGRAMS[program]).trace(jax.random.split(jax.random.key(0), 2))
 
 

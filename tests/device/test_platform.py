@@ -39,18 +39,18 @@ ANYWHERE = pytest.mark.parametrize("run", [here, in_thread])
 
 
 def program() -> Callable[[jax.Array], jax.Array]:
-    """Return a new function each time, so that nothing is traced already."""
+    """Return a new, untraced function."""
     return lambda x: by_platform(jnp.cos, jnp.tanh, x)
 
 
 @pytest.fixture
 def beside_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the default device seem to be a GPU."""
+    """Pretend that the default device is a GPU."""
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
 
 
 def forms_in(function: Callable[..., Any], platforms: tuple[str, ...], *arguments: Any) -> set[str]:
-    """Return the forms, of the two, in a program lowered for some platforms."""
+    """Return the forms in a program lowered for some platforms."""
     text = jax.jit(function).trace(*arguments).lower(lowering_platforms=platforms).as_text()
     return {form for form in (ON_CPU, ON_ACCELERATOR) if form in text}
 
@@ -84,7 +84,7 @@ def test_sizes_follow_the_device_of_new_arrays(run: Any, beside_a_gpu: None) -> 
 
 @ANYWHERE
 def test_another_form_can_be_chosen(run: Any) -> None:
-    """In all threads, and also of a function that has been traced already; afterwards everything is as before."""
+    """In all threads, and for a traced function; the old form returns afterwards."""
     jitted = jax.jit(program())
     for _ in range(2):
         np.testing.assert_allclose(run(lambda: jitted(X)), np.cos(1), rtol=1e-6)
@@ -99,7 +99,7 @@ def test_another_form_can_be_chosen(run: Any) -> None:
 
 @ANYWHERE
 def test_beliefs_have_the_form_of_their_platform(run: Any, beside_a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With marks in place of the two interpreters, which take long to compile; alone and in a batch."""
+    """With stubs for the two interpreters, alone and in a batch."""
 
     def marked(mark: Callable[[jax.Array], jax.Array], belief: Belief, *others: Any, options: Any) -> tuple[Belief, Info]:
         leading = belief.log_weights.shape[:-1]
@@ -148,7 +148,7 @@ def test_a_walk_takes_every_node_once_in_order(form: Any) -> None:
 
 
 def test_no_node_is_left_over_beside_the_loop_of_a_gpu() -> None:
-    """Length and nodes together of loops; one or two kernels are none."""
+    """Length and nodes of loops; one or two kernels need none."""
     expected = {1: [], 4: [], 5: [], 6: [], 9: [(8, 2)], 12: [(11, 1)], 16: [(15, 3)]}
     found = {}
     with tuned_for("gpu"):

@@ -1,4 +1,4 @@
-"""Programs compiled ahead: once for each kind of arguments, even if many threads call."""
+"""Programs compiled ahead: once for each kind of arguments, even with many threads."""
 
 from __future__ import annotations
 

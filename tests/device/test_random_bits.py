@@ -14,7 +14,7 @@ compiled = jax.jit(threefry)
 
 
 def test_known_answers():
-    """The test vectors `threefry2x32 20` of the Random123 distribution (file `kat_vectors`)."""
+    """Test vectors `threefry2x32 20` of the Random123 distribution (file `kat_vectors`)."""
     for key, counter, expected in (
         ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
         ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF), (0x1CB996FC, 0xBB002BE7)),
@@ -37,7 +37,7 @@ def test_equals_the_bits_of_jax_random():
 
 @pytest.mark.parametrize("partitionable", [True, False])
 def test_words_are_the_bits_of_jax_random(partitionable: bool):
-    """For each kind of key, however JAX numbers the words."""
+    """For each kind of key, in both numberings of words."""
     for impl in ("threefry2x32", "rbg"):
         key = jax.random.key(3, impl=impl)
         with jax.threefry_partitionable(partitionable):

@@ -1,4 +1,4 @@
-"""Functions of the caller are checked when they return: models, policies, agents and filters."""
+"""Results of user functions are checked: models, policies, agents and filters."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ observe = jax.jit(unojax.observe, static_argnums=1)
 
 @cache
 def play_by_opponent(rules: str) -> tuple[Any, Any, Any]:
-    """Return player 0's observations around a play of player 1, and that action."""
+    """Return player 0's observations around a play of player 1, and the action."""
     start = unojax.make_state("R1 Y3", "R2 W+4", "R3", deck="Y1 Y2 RS W", rules=RULES[rules])
     before = after(start, "R1")
     return observe(before, 0), np.int32(unojax.parse_action("R2")), observe(after(before, "R2"), 0)
 
 
 def particle(opponent: Any, rules: str = "plain") -> None:
-    """Trace an update: values of a wrong shape or type are refused before anything is compiled."""
+    """Trace an update: wrong shapes or types raise before compilation."""
     before, action, seen = play_by_opponent(rules)
     belief = jax.eval_shape(lambda: unojax.belief_init(before, KEY, num_particles=8, prior="uniform"))
     jax.eval_shape(lambda belief: unojax.belief_update(belief, before, action, seen, KEY, opponent=opponent), belief)
@@ -56,7 +56,7 @@ def exactly(opponent: Any, rules: str) -> None:
 
 
 def test_an_opponent_model_must_return_a_number_for_each_action():
-    """Under official rules there is one action more: the index of a challenge was clamped."""
+    """Official rules have one more action."""
     wrong = {
         "float32[1]": lambda observation, legal: jnp.ones(1),
         "float32[60]": lambda observation, legal: legal[:-1] / 60,
@@ -85,7 +85,7 @@ def test_an_opponent_model_must_return_a_number_for_each_action():
 
 @dataclass(frozen=True)
 class Fault(PackedPolicy):
-    """A packed policy that returns three words, or words that don't belong to the options."""
+    """A packed policy that returns three words, or words outside the options."""
 
     kind: str
     name: str = "fault"
@@ -166,7 +166,7 @@ def test_a_memory_keeps_its_shape_and_type():
 
 @dataclass(frozen=True)
 class ShortFilter(UniformFilter):
-    """A filter that leaves out the fourth copy of each card."""
+    """A filter without the fourth copy of each card."""
 
     name: str = field(default="short", init=False)
 

@@ -15,7 +15,7 @@ from unojax.device.small_loops import build_small_loops_whole
 
 
 def test_a_small_loop_is_one_kernel_and_a_large_one_is_not() -> None:
-    """Of arrays of 16 kB and 8 MB; without the option neither is."""
+    """Arrays of 16 kB and 8 MB; without the option neither is."""
 
     def kernels(number: int) -> str:
         def turn(_: int, x: jax.Array) -> jax.Array:
@@ -46,7 +46,7 @@ def test_flags_of_the_user_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_import_sets_the_option_after_an_import_of_jax() -> None:
-    """In a new process without `XLA_FLAGS`, whose program then has its loop as one kernel."""
+    """In a new process without `XLA_FLAGS`."""
     program = """
 import jax
 import unojax

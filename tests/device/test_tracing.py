@@ -61,7 +61,7 @@ def test_captured_arrays_of_a_closure_are_arguments():
 
 
 def mixed(x: jax.Array) -> jax.Array:
-    """Many operations on which many results depend, and a function of jax.numpy that is a call of its own."""
+    """Many operations with many dependent results, and a nested call of jax.numpy."""
     x = jnp.where(x > 7, x, x + 1)
     for i in range(50):
         x = (x ^ (x >> 3)) * jnp.uint32(2654435761 + i)

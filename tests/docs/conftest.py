@@ -14,7 +14,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @pytest.fixture(scope="session")
 def reference() -> Any:
-    """The extension that lists the public names of the package; griffe, which it reads them with, is of the extra `docs`."""
+    """The Sphinx extension that lists the public names; it needs griffe, from the extra `docs`."""
     pytest.importorskip("griffe", reason="griffe is not installed: pip install 'unojax[docs]'")
     sys.path.insert(0, str(DOCS / "_sphinx"))
     try:

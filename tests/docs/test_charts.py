@@ -1,4 +1,4 @@
-"""Charts of the results: each is on the page that shows it, and its file of results has its data."""
+"""Charts of the results: each is on its page, and shows the data of its results file."""
 
 from __future__ import annotations
 

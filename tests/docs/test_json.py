@@ -1,6 +1,6 @@
-"""The dataclasses behind the JSON of commands: complete, with the meaning of each field, and a schema that finds differences.
+"""The dataclasses behind the JSON of commands: complete, documented, with a schema that finds differences.
 
-`tests/cli/conftest.py` compares the JSON of every test of a command with its schema.
+`tests/cli/conftest.py` compares all JSON of the commands' tests with its schema.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def test_a_schema_is_valid_and_says_what_each_field_means(command: str):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The JSON of `unojax agents`: text, truth values, lists and objects with keys of their own."""
+    """Return the JSON of `unojax agents`: text, truth values, lists and objects."""
     path: Path = tmp_path_factory.mktemp("json") / "agents.json"
     assert cli.main(["agents", "--json", str(path)]) == 0
     return json.loads(path.read_text(encoding="utf-8"))

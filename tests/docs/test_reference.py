@@ -1,4 +1,4 @@
-"""Every public name is in the reference once, by its pages without building them. Docstrings become Markdown."""
+"""Every public name is in the reference once. Docstrings become Markdown."""
 
 from __future__ import annotations
 

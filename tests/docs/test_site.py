@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 
 class Page(HTMLParser):
-    """Links, loaded files, anchors and descriptions of pictures of a page."""
+    """Links, loaded files, anchors and picture descriptions of a page."""
 
     def __init__(self, path: Path):
         super().__init__()

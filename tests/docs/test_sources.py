@@ -1,4 +1,4 @@
-"""The page of definitions: every row names functions that exist and a test that exists."""
+"""The page of definitions: every row names existing functions and an existing test."""
 
 from __future__ import annotations
 

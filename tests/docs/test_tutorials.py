@@ -1,4 +1,4 @@
-"""The code on the pages of the site runs as it stands, and its output is the one that they show."""
+"""The code on the pages of the site runs and prints the shown output."""
 
 from __future__ import annotations
 

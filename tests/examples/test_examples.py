@@ -61,7 +61,7 @@ for name, library in {needs!r}.items():
 
 
 def test_a_missing_library_is_named():
-    """One process for all examples; each ends with one line, before it imports anything else that takes long."""
+    """Each example exits with one line before slow imports."""
     code = MISSING.format(needs=NEEDS, folder=EXAMPLES)
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.returncode == 0 and ran.stderr == ""
@@ -73,7 +73,7 @@ def test_a_missing_library_is_named():
 
 @pytest.mark.slow
 def test_an_outside_player_wins_more_than_half_against_random_play():
-    """The known rule wins two games of three; the whole interval is above one half."""
+    """The known rule wins two thirds; the whole interval is above one half."""
     spec = f"process:start_seconds=60,{sys.executable} {EXAMPLES / 'outside_player.py'}"
     score = paired_score(play_match(jax.random.key(0), (spec, "uniform"), 100, workers=1).points)
     assert score.interval[0] > 0.5
@@ -102,7 +102,7 @@ def test_example_runs(name: str):
 @pytest.mark.slow
 @pytest.mark.optimized
 def test_ppo_learns():
-    """Better than uniform play after a few iterations: six standard errors of 4,096 games."""
+    """Better than uniform play after a few iterations, by six standard errors of 4,096 games."""
     ppo = load("ppo", "flax", "optax")
     policy, params = ppo.train(iterations=30, width=64)
     assert ppo.win_rate(policy, params) > 0.5 + 6 * 0.5 / 64

@@ -1,4 +1,4 @@
-"""Tables in parts: both formats, read back by their own libraries."""
+"""Tables in parts: both formats, read by their own libraries."""
 
 from __future__ import annotations
 

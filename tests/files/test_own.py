@@ -1,4 +1,4 @@
-"""Policies and agents from a file of the user."""
+"""Policies and agents from a user's file."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ IMPORTS = {
 
 
 def test_files_import_their_neighbours(tmp_path: Path):
-    """Two folders have the same names in them, a folder without `__init__.py`, and a module of the standard library too."""
+    """Two folders with equal names, a folder without `__init__.py`, and a name of the standard library."""
     for width, version in enumerate(("v1", "v2")):
         (tmp_path / version / "nets").mkdir(parents=True)
         (tmp_path / version / "nets/sizes.py").write_text(f"WIDTH = {width}\n")
@@ -169,7 +169,7 @@ def test_files_import_their_neighbours(tmp_path: Path):
 
 
 def test_modules_of_the_folder_and_the_package_are_themselves(tmp_path: Path, monkeypatch):
-    """Neither imported again, nor replaced by a folder of the package's name."""
+    """Neither imported twice, nor replaced by a folder with the package's name."""
     (tmp_path / "unojax").mkdir()
     (tmp_path / "unojax" / "__init__.py").write_text("1 / 0")
     (tmp_path / "clone.py").write_text(f"import unojax\n{AGENT}\ndef make(depth=1):\n    return Agent(unojax.__file__)\n")
@@ -274,7 +274,7 @@ def halves(key, observation, legal_mask): return jnp.float32(1.5)
 
 
 def test_commands_take_policies_of_the_user(capsys, monkeypatch, tmp_path: Path, own: str):
-    """Any callable that plays; a failing one is named in one line. `Unfrozen` wins the same games as `clever`."""
+    """Any callable plays; a failing one is named in one line. `Unfrozen` wins the same games as `clever`."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "kinds.py").write_text(KINDS)
     results = []

@@ -36,7 +36,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
 
 
 def test_the_umask_decides_who_may_read_a_new_file(tmp_path, monkeypatch):
-    """The umask belongs to all threads: setting it, even for a moment, opens files that others write then."""
+    """The umask is shared by all threads, so setting it would expose files that others write."""
     for mask in (0o022, 0o027, 0o077):
         paths = tmp_path / f"{mask}.txt", tmp_path / f"{mask}.npz"
         before = os.umask(mask)

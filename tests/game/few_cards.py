@@ -1,4 +1,4 @@
-"""Rules that crafted positions are played under: few cards, so that a position can say where each one is."""
+"""Rules with few cards, so that crafted positions can place each one."""
 
 from __future__ import annotations
 

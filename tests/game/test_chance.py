@@ -27,15 +27,14 @@ ANY = Rules(start_card="any", first_player="random")
 
 @functools.cache
 def starts(rules: Rules) -> State:
-    """State[NUM_SAMPLES]: new games."""
+    """Return new games, State[NUM_SAMPLES]."""
     keys = jax.random.split(jax.random.key(3), NUM_SAMPLES)
     return jax.device_get(jax.jit(jax.vmap(functools.partial(game.init, rules=rules)))(keys))
 
 
 @pytest.mark.parametrize("rules", [Rules(), ANY], ids=["non_wild", "any"])
 def test_a_new_game_is_a_uniform_deal_of_seven_cards_each_and_one_turned_up(rules: Rules):
-    """The start card has no effect and no penalty is pending. Wilds go to hands as often as they should, though they may not
-    turn up; the hands show no preference among the types."""
+    """The start card has no effect and no penalty. Hands are uniform over types, wilds included."""
     games = starts(rules)
     total = counts_of(games.hands).sum(1) + counts_of(games.deck) + counts_of(games.pile)
     assert (total == cards.COPIES).all()
@@ -56,7 +55,7 @@ def test_a_new_game_is_a_uniform_deal_of_seven_cards_each_and_one_turned_up(rule
 
 
 def test_start_cards_and_first_players():
-    """A Wild or Wild+4 that is put back never is on top; a wild on top has a uniform colour.
+    """A wild that is put back is never on top; a wild on top has a uniform colour.
 
     Player 0 moves first and owes no cards, or a fair coin decides, independent of the colour.
     """
@@ -83,7 +82,7 @@ def test_start_cards_and_first_players():
 
 
 def draws_of(state: State) -> np.ndarray:
-    """int[NUM_SAMPLES, 54]: the cards drawn from one position under many keys."""
+    """Return the cards drawn from one position under many keys, int[NUM_SAMPLES, 54]."""
     keys = jax.random.split(jax.random.key(4), NUM_SAMPLES)
     player = int(state.current_player)
     return counts_of(hands_after_draws(state, keys)[:, player]) - counts_of(state.hands[player])
@@ -98,10 +97,7 @@ TEN = Rules(deck=deck_of("R1 R1 R2 R2 R3 Y+2 W W W+4 W+4"), hand_size=1)
 
 
 def test_draws_are_uniform_over_physical_cards_and_without_replacement():
-    """Every set of k cards comes up as often as there are ways to take it, also when the pile went back into the deck first.
-
-    P(J) = prod_t C(D_t, J_t) / C(|D|, k), the multivariate hypergeometric law.
-    """
+    """Also after a reshuffle: P(J) = prod_t C(D_t, J_t) / C(|D|, k), the multivariate hypergeometric law."""
     for mine, theirs, top, penalty, deck, pile in (
         ("R3", "W", "Y+2", 0, "R1 R1 R2 R2 W W+4 W+4", ""),
         ("R3", "W", "Y+2", 2, "R1 R1 R2 R2 W W+4 W+4", ""),
@@ -124,14 +120,14 @@ def test_draws_are_uniform_over_physical_cards_and_without_replacement():
 
 @pytest.mark.slow
 def test_one_card_is_drawn_uniformly_from_the_full_deck():
-    """Two red 5 in the deck are drawn twice as often as one."""
+    """Two red 5 are drawn twice as often as one."""
     start = make_state("G1 G2", "Y1 W W", "B7")
     in_deck = counts_of(np.asarray(start.deck))
     assert_distributed(draws_of(start).sum(0), in_deck / in_deck.sum())
 
 
 def test_the_statistical_test_notices_a_small_bias():
-    """A card drawn one fifth too often in NUM_SAMPLES draws of seven does not pass."""
+    """A card drawn one fifth too often in NUM_SAMPLES draws of seven fails."""
     biased = np.full(7, NUM_SAMPLES // 7)
     biased[0] += NUM_SAMPLES // 35
     assert scipy.stats.chisquare(biased, np.full(7, biased.sum() / 7)).pvalue < ERROR_PROBABILITY

@@ -1,4 +1,4 @@
-"""The contract of the functions, and arguments that they refuse."""
+"""The contract of the functions, and rejected arguments."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_jit_and_vmap_agree():
 
 @pytest.mark.slow
 def test_without_jit_a_step_is_the_same():
-    """Operation by operation this takes seconds, so one position has to do."""
+    """One position, because single operations take seconds."""
     text, action = [*POSITIONS.items()][LONGEST]
     state = parse_position(text, rules=NINE)
     assert_trees_equal(game.step(state, action, KEY), jitted_step(state, np.int32(action), KEY))
@@ -57,7 +57,7 @@ def test_without_jit_a_step_is_the_same():
 
 
 def test_step_keeps_structure_shapes_dtypes_and_weak_types_of_init():
-    """So a state can be carried through a scan, and a second call does not compile."""
+    """A state can thus be carried through a scan, and a second call does not compile."""
     for rules in (Rules(), SHORT):
         start = jax.eval_shape(functools.partial(game.init, rules=rules), KEY)
         assert start.rules == rules
@@ -104,7 +104,7 @@ def test_cards_are_conserved_by_type_in_every_step_of_random_games(name: str):
 
 
 def test_rules_go_with_the_state():
-    """States of different rules are refused.
+    """States of different rules are rejected.
 
     Contract: rules of a state.
     """
@@ -127,7 +127,7 @@ def test_rules_go_with_the_state():
 
 @pytest.mark.parametrize("size", [1, 2, 108])
 def test_a_batch_is_refused_with_the_way_to_map_over_it(size: int):
-    """Batches of two states could show both players' hands as one.
+    """A batch of two states could show both players' hands as one.
 
     Contract: no batches.
     """
@@ -158,7 +158,7 @@ def test_a_batch_is_refused_with_the_way_to_map_over_it(size: int):
 
 
 def test_other_arguments_are_refused():
-    """Keys of any form are taken; anything else is named with the function."""
+    """Keys of any kind are accepted; other values raise with the function's name."""
     jax.eval_shape(game.init, jax.random.PRNGKey(0))
     kinds = {"int": 0, "None": None, "floats": np.zeros(2), "raw batch": np.zeros((3, 2), np.uint32)}
     refusals(

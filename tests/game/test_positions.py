@@ -1,4 +1,4 @@
-"""The crafted positions of `positions.txt`, from both seats: legal actions, the positions after them, rewards; and the oracle.
+"""The crafted positions of `positions.txt`, from both seats: legal actions, next positions, rewards; and the oracle.
 
 Contract: playable cards; forced play; declared colours; penalties; Skip and Reverse; reshuffle; no card to draw; last card.
 """
@@ -37,7 +37,7 @@ NAMED = {
 
 
 class Row(NamedTuple):
-    """A row of `positions.txt`: from `start`, in which these actions are legal, some actions lead to `end`."""
+    """A row of `positions.txt`: actions lead from `start`, with these legal actions, to `end`."""
 
     name: str
     start: str
@@ -47,7 +47,6 @@ class Row(NamedTuple):
 
 
 def read_sections() -> dict[str, list[Row]]:
-    """Return the rows of each section."""
     sections: dict[str, list[Row]] = {}
     rows: list[Row] = []
     for line in Path(__file__).with_name("positions.txt").read_text().splitlines():
@@ -71,7 +70,7 @@ def mirrored(position: str) -> str:
 
 
 def check_row(row: Row, rules: Rules) -> None:
-    """Compare the engine with a row, and the oracle with the engine."""
+    """Compare the engine and the oracle with a row."""
     start = parse_position(row.start, rules=rules)
     assert legal(start) == actions(row.legal)
     game = replay(start, row.played, jax.random.key(0))
@@ -86,12 +85,11 @@ def check_row(row: Row, rules: Rules) -> None:
 
 
 def tokens(played: str) -> Iterator[str]:
-    """Return the actions of a row as text."""
     return iter(played.split())
 
 
 def chance(step: Step, token: str) -> tuple[Counter[str], str | None]:
-    """Return the cards that a token names, and the colour of a wild that is laid."""
+    """Return the cards that a token names, and the colour of a wild played by chance."""
     draw = DRAW.fullmatch(token)
     names, _, color = draw[1].partition(":") if draw else ("", "", "")
     return Counter(names.split(",") if names else []), color or None
@@ -109,7 +107,7 @@ def test_crafted_positions_under_each_rule_alone(section: str):
 
 
 def check_section(rows: list[Row], rules: str) -> None:
-    """Check rows from both seats, and list the failures by their names."""
+    """Check rows from both seats, and list the failures by name."""
     for row in rows:
         for seat, each in enumerate((row, row._replace(start=mirrored(row.start), end=mirrored(row.end)))):
             try:

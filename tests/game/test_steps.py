@@ -1,4 +1,4 @@
-"""Finished games, rewards, and actions that are illegal or none; the rules themselves have `test_positions.py`."""
+"""Finished games, rewards, and illegal or invalid actions; `test_positions.py` has the rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEY = jax.random.key(0)
 
 
 def test_a_finished_game_is_a_fixed_point_with_zero_reward():
-    """Every action is legal and ignored, an illegal or impossible number too.
+    """Every action is legal and ignored, even an invalid number.
 
     Contract: finished games.
     """
@@ -36,7 +36,7 @@ def test_a_finished_game_is_a_fixed_point_with_zero_reward():
 
 
 def test_rewards_are_of_the_end_and_the_step_penalty_of_each_step_before_it():
-    """The last allowed step included.
+    """Including the last allowed step.
 
     Contract: rewards.
     """
@@ -54,7 +54,7 @@ def test_rewards_are_of_the_end_and_the_step_penalty_of_each_step_before_it():
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32])
 def test_an_illegal_or_out_of_range_action_only_sets_its_error_bit(dtype: Any):
-    """No index is trusted: -1 is not the last action, 61 is not clamped to Draw, 256 does not wrap around to 0.
+    """-1 is not the last action, 61 is not clamped to Draw, 256 does not wrap around to 0.
 
     Contract: error bits.
     """
@@ -77,13 +77,13 @@ def test_an_illegal_or_out_of_range_action_only_sets_its_error_bit(dtype: Any):
 
 @jax.jit
 def bookkeeping(state: State, action: jax.Array) -> tuple[jax.Array, ...]:
-    """Return the fields that a step changes in any case: they compile faster than a whole step."""
+    """Return the fields that every step changes: they compile faster than a whole step."""
     after = game.step(state, action, KEY)
     return after.error, after.step_count, after.last_action, after.rewards
 
 
 def test_integers_of_any_size_and_library_are_actions():
-    """In 32 bits the large ones would be legal plays."""
+    """Truncated to 32 bits, the large ones would be legal plays."""
     state = make_state("R5 R0", "B2", "R9")
     assert jitted_step(state, parse_action("R5"), KEY).error == 0
     for action in (2**32 + 5, np.int64(2**32 + 5), np.uint64(2**63 + 5), np.array(2**32 + 5), -(2**40), 2**31, 1000):

@@ -1,4 +1,4 @@
-"""Small rule sets, random games and sessions that the files of this folder share."""
+"""Small rule sets, random games and sessions for these tests."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ KNOWN = "R0,Y0/R1,R2/Y1,Y2,Y3,YS,Y+2,RS,R+2,W,W+4/0 R3 0 0 0 - *"
 
 
 def test_advice_of_a_particle_filter_is_never_computed_twice(monkeypatch: pytest.MonkeyPatch):
-    """Asked again, after a step back, or for the win estimate at a position that advice was asked for; in any order.
+    """When repeated, after a step back, or for the win estimate at an advised position; in any order.
 
     Tolerances of the belief are six standard deviations (at most 0.5 / 16) of a mean over 256 hands.
     """
@@ -76,7 +76,7 @@ def test_a_search_that_knows_the_truth_is_no_advisor():
 
 
 def test_a_win_estimate_follows_the_game():
-    """Y0 can't be played on R1, and after the draw R2 is."""
+    """Y0 can't be played on R1; after the draw R2 can."""
     advisor = Advisor(SEARCH, KEY)
     seen = views(KNOWN, "R0", "R1")
     first, second, last = (advisor.win_estimate(seen[:number], num_games=64) for number in (1, 2, 3))
@@ -88,7 +88,7 @@ def test_a_win_estimate_follows_the_game():
 
 
 def test_an_advisor_knows_how_many_steps_are_left():
-    """With one step left nobody can win, whatever is played."""
+    """With one step left nobody can win."""
     rules = dataclasses.replace(RULES, max_steps=20)
     search = monte_carlo(rollouts=32, particles=64, belief="unseen", policy="uniform", rules=rules)
     session = Session(AGENT, seat=0, seed=0, rules=rules, start=parse_position(KNOWN, rules=rules))
@@ -108,7 +108,7 @@ def test_getting_an_advisor_ready_changes_nothing(search):
 
 
 def test_answers_are_kept_within_a_limit(monkeypatch: pytest.MonkeyPatch):
-    """The latest ones, as their beliefs are."""
+    """The latest ones stay, with their beliefs."""
     monkeypatch.setattr(advisor_module, "_MAX_KEPT", 4)
     advisor, seen = Advisor(SEARCH, KEY), views(*COULD_NOT_PLAY)
     for number in (1, 2, 3, 4):
@@ -128,7 +128,7 @@ def test_several_beliefs_are_averaged():
 
 
 def test_an_advisor_of_the_exact_belief():
-    """An updater of the host: the search is given its hands."""
+    """The search receives the hands of a host updater."""
     seen = views(*COULD_NOT_PLAY[:3])
     advisor = Advisor(dataclasses.replace(SEARCH, updater=ExactFilter()), KEY)
     advisor.warm(seen[0])

@@ -1,4 +1,4 @@
-"""Games that others play, tracked event by event: the belief of the same game, short forms, refusals, corrections."""
+"""Games of other people, tracked event by event: beliefs, short forms, errors, corrections."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def at_table(line: str = "", hand: str = HAND, top: str = "R0", rules: str = "de
 
 @pytest.mark.parametrize("name", ["official", *(pytest.param(name, marks=pytest.mark.slow) for name in ("default", "house"))])
 def test_belief_is_that_of_the_filter(name: str):
-    """The same game, entered in text, and tracked by the filter from the real observations: digests are equal."""
+    """A game entered as text gives the filter's belief on the real observations, digest by digest."""
     real = SeenGame.of(random_game(name, 1), 0)
     table = Table.of(real.back(len(real.events)), **AGENT)
     key = jax.random.key(AGENT["seed"])
@@ -41,7 +41,7 @@ def test_belief_is_that_of_the_filter(name: str):
 
 
 def test_a_table_from_the_deal_to_a_resumed_game(tmp_path):
-    """Advice on one's own turn alone, what if, undo, a correction of an earlier event, a count, and the file."""
+    """Advice on the own turn only, `after`, undo, a correction, a count, and the file."""
     table = Table("R1 RS W+4", "R0", rules=VARIANTS["official"], opponent_begins=True, **AGENT)
     assert not table.is_my_turn and table.advise() is None
     assert [str(event) for event in table.play("r2; r1 d")] == ["R2", "R1", "draw"]
@@ -166,7 +166,7 @@ BAD = {
 
 
 def test_bad_entries():
-    """Each is refused in words, and nothing of its line is kept."""
+    """Each raises with a reason, and its line changes nothing."""
     for (rules, so_far), refused in BAD.items():
         refused_texts(at_table(so_far, rules=rules).play, refused)
     table = Table(HAND, "R0")

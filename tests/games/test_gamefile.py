@@ -1,4 +1,4 @@
-"""Saved games: a file is read back and replays; any other content is refused with the reason."""
+"""Saved games: a file round-trips and replays; other content is rejected with the reason."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_round_trip(played: replay.Replay, saved: GameFile, tmp_path: Path):
 
 
 def test_rules_come_back(saved: GameFile):
-    """Rules of a file before there were variants, which name fewer fields, are the default in all others."""
+    """An old file names fewer fields; the others have their defaults."""
     limited = Rules(deck=RULES.deck, hand_size=2, start_card="any", first_player="random", max_steps=40, step_penalty=0.5)
     for rules in (limited, Rules.official(), Rules.house(), Rules.rlcard(hand_size=5)):
         game = GameFile(("a", "b"), None, rules, "start", (), "*")
@@ -122,7 +122,7 @@ def test_files_that_are_no_game_are_refused_by_name(tmp_path: Path):
 
 
 def test_names_do_not_command_a_terminal(saved: GameFile, tmp_path: Path):
-    """In a file that begins with a byte order mark, as some editors write it."""
+    """The file begins with a byte order mark."""
     text = changed(saved, players=["\x1b]0;title\x07\x1b[2J", "näme"])
     (tmp_path / "x.json").write_text("\ufeff" + text, encoding="utf-8")
     assert read_game(tmp_path / "x.json").players == (r"\x1b]0;title\x07\x1b[2J", "näme")

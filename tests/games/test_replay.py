@@ -1,4 +1,4 @@
-"""Games as lists of positions: played by policies (`play_game`), and read from lists of actions (`replay`)."""
+"""Games as lists of positions, played by policies and read from lists of actions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEY = jax.random.key(0)
 
 @partial(jax.jit, static_argnames="policies")
 def play_64(keys: jax.Array, policies: tuple[Policy, Policy]) -> tuple[Trajectory, jax.Array, jax.Array]:
-    """64 games with log T of their steps and the legal masks before them; one program for each pair of policies."""
+    """Return 64 games, log T of their steps, and the legal masks before them."""
     games = jax.vmap(partial(play_game, policies=policies, num_steps=60, rules=RULES))(keys)
     before, after = (jax.tree.map(lambda leaf, t=t: leaf[:, t : t + 60], games.states) for t in (0, 1))
     log_prob = jax.vmap(jax.vmap(transition_log_prob))(before, games.actions, after)
@@ -33,7 +33,7 @@ def play_64(keys: jax.Array, policies: tuple[Policy, Policy]) -> tuple[Trajector
 def test_positions_follow_from_one_another_and_the_last_is_repeated():
     """The key decides the game, and each player follows its own policy.
 
-    Wild cards first and last: the play of a player with one and another playable card shows which policy it follows.
+    One policy plays wild cards first, the other last, so a play with both kinds in hand identifies the policy.
     """
     pair = (POLICIES["wilds-first"], POLICIES["keep-wilds"])
     keys = jax.random.split(jax.random.key(1), 32)
@@ -66,7 +66,7 @@ def test_a_game_with_an_illegal_action_is_refused():
 
 
 def test_cards_drawn_come_as_given_and_are_written_as_read():
-    """A card that is not laid under rules that lay some goes to the hand."""
+    """Under rules that play some drawn cards at once, the others go to the hand."""
     few = Rules(deck=small_deck(colors=2, ranks=(*range(4), 10, 12), copies=1, wilds=1), hand_size=3)
     start = parse_position("Y0,Y1/R0,R1,RS,Y3/R2,R3,Y2,YS,Y+2,W,W+4/0 R+2 0 2 0 - *", rules=few)
     played = replay(start, "draw(R2,R3) R1 R2 RS Y3", KEY, max_steps=3)

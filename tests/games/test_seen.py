@@ -1,4 +1,4 @@
-"""Games as one player saw them: a view and the actions lead to the player's observations of the real game."""
+"""Games as one player saw them: a view and the actions give the player's observations of the real game."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ IN_CORPUS = ("default", "few cards", "house", "rlcard, few cards")
 
 @pytest.mark.parametrize("name", slow_but(["default", "few cards"], [*IN_CORPUS, *list(VARIANTS)[4:]]))
 def test_a_real_game_is_seen_as_it_was(name: str, tmp_path: Path):
-    """Each event in text leads to the player's own view of it; all events are made of text, and of a saved game, again."""
+    """Each event as text gives the player's own next view; text and a saved game give all events."""
     kinds = set()
     for seed in range(NUM_GAMES):
         game = corpus.replay(name, seed) if name in IN_CORPUS else random_game(name, seed)
@@ -49,7 +49,7 @@ def test_a_real_game_is_seen_as_it_was(name: str, tmp_path: Path):
 
 
 def test_whose_view_it_is():
-    """By default the view of the player who moves at the end; the view of a player whose draws are named."""
+    """By default the view of the player who moves at the end, or of the player whose draws are named."""
     for history, player in {
         "": 0,
         "R1": 1,

@@ -1,4 +1,4 @@
-"""A game between a person and an agent: the agent's memory, the person's views, steps back; and the standing over rematches."""
+"""A game between a person and an agent: memory, views, steps back, and the score over rematches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from unojax.text import parse_action
 
 
 def finish(session: Session) -> None:
-    """Play to the end; the person takes the last play that is legal."""
+    """Play to the end; the person takes the last legal play."""
     while not session.is_over:
         session.play(int(np.flatnonzero(session.legal)[-1]) if session.is_my_turn else session.reply())
 
@@ -67,7 +67,7 @@ def test_an_opponent_with_an_illegal_answer_is_named(monkeypatch: pytest.MonkeyP
 
 
 def test_an_opponent_may_give_up(monkeypatch: pytest.MonkeyPatch):
-    """The game is won then, and its record is of the plays; the person may take the last choice back."""
+    """The person wins, the record ends there, and the last choice can be taken back."""
     session = session_from("R0,R2/R1,RS/Y1/* R3 0 0 1 - *")
     session.play(parse_action("R0"))
     monkeypatch.setattr("unojax.games.session._choose", lambda *args: np.int32(RESIGN))
@@ -83,7 +83,7 @@ def test_an_opponent_may_give_up(monkeypatch: pytest.MonkeyPatch):
 
 @dataclass(frozen=True)
 class Watcher:
-    """Takes the first legal action, and remembers the number of its updates, and how many were not its own observations."""
+    """Takes the first legal action, and counts its updates, and those from another player's observations."""
 
     player: int
     name: str = "watcher"
@@ -101,7 +101,7 @@ class Watcher:
 
 @pytest.mark.parametrize("seat", [0, 1])
 def test_an_agent_is_updated_at_every_step_from_its_own_seat(seat: int):
-    """It remembers nothing of the steps that were taken back."""
+    """Steps taken back leave no trace in its memory."""
     session = Session(Watcher(1 - seat), seat=seat, seed=1, rules=RULES)
     finish(session)
     assert np.asarray(session._remember()).tolist() == [len(session.steps), 0]
@@ -142,7 +142,7 @@ POINTS = replace(RULES, points=True)
 
 
 def test_points_are_those_of_the_cards_that_the_loser_holds():
-    """2 for the Y2, 20 for the Skip, 50 for the Wild; they go to the winner, whichever seat the person has."""
+    """2 for the Y2, 20 for the Skip, 50 for the Wild, for the winner in either seat."""
     won_by_0 = "-/Y2,YS,W/R3/* R0 0 0 4 R0 0"
     mine, theirs = (session_from(won_by_0, seat=seat, rules=POINTS) for seat in (0, 1))
     assert mine.card_points == theirs.card_points == 72

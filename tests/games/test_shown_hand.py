@@ -1,4 +1,4 @@
-"""A hand that was shown at a challenge: entered, corrected, taken back, saved and resumed, and the belief after it."""
+"""A hand shown at a challenge: entered, corrected, taken back, saved and resumed, and the belief after it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def table(line: str = BEFORE) -> Table:
 
 @pytest.fixture(scope="module")
 def challenged() -> Table:
-    """A table after a challenge that was won, at which they showed their hand."""
+    """Return a table after a won challenge with a shown hand."""
     return table(f"{BEFORE} challenge({GUILTY})")
 
 
@@ -54,7 +54,7 @@ SHORT_FORMS = {
 
 
 def test_short_forms_round_trip() -> None:
-    """The canonical text reads back as the same event, alone and before a draw."""
+    """The canonical text is read as the same event, alone and before a draw."""
     game = table().game
     for event, lines in SHORT_FORMS.items():
         for line in lines:
@@ -108,7 +108,7 @@ def test_the_event_in_words() -> None:
 
 
 def test_the_belief_is_the_hand(challenged: Table) -> None:
-    """All particles hold it, the types are kept, and the advice and the win probability follow from it."""
+    """All particles hold it, the types stay, and advice and win probability follow from it."""
     hand = parse_cards(GUILTY)
     assert (np.asarray(challenged.belief.particles) == hand).all() and challenged.is_explained
     looked = challenged.look()
@@ -122,7 +122,7 @@ def test_the_belief_is_the_hand(challenged: Table) -> None:
 
 
 def test_later_events_continue_from_the_hand(challenged: Table) -> None:
-    """They draw four cards unseen after a challenge that was won: each particle holds the hand and four more."""
+    """After four unseen draws each particle holds the hand and four more cards."""
     later = challenged.after("draw")
     counts = np.asarray(cards.counts(later.belief.particles))
     assert (counts >= cards.count_types(parse_cards(GUILTY))).all() and (counts.sum(1) == 10).all()
@@ -140,7 +140,7 @@ def test_later_events_continue_from_the_hand(challenged: Table) -> None:
 
 
 def test_contradictions_with_the_hand_are_reported(challenged: Table) -> None:
-    """They play a blue card right after a challenge that was lost, though they had shown none."""
+    """The opponent plays a blue card after a lost challenge, without a blue card in the shown hand."""
     lost = table(f"{BEFORE} challenge({INNOCENT}) draw(R6,R6,R7,R7,R8,R8)")
     assert lost.is_explained
     assert lost.after("d").is_explained
@@ -149,7 +149,7 @@ def test_contradictions_with_the_hand_are_reported(challenged: Table) -> None:
 
 
 def test_undo_correction_save_and_resume(challenged: Table, tmp_path: Path) -> None:
-    """The hand goes with its event; the file has it; a resumed table gives the same belief and advice."""
+    """The hand belongs to its event and is in the file; a resumed table gives the same belief and advice."""
     file = tmp_path / "table.json"
     played = challenged.after("draw")
     played.save(file)
@@ -181,7 +181,7 @@ def test_a_count_after_the_hand_keeps_the_types(challenged: Table) -> None:
 
 
 def test_advice_reviews_and_beliefs_of_a_record_use_the_hand(challenged: Table) -> None:
-    """All know the hand from the challenge on, and not before; their turns are all of the record's."""
+    """From the challenge on, and not before; they have all turns of the record."""
     game, held = challenged.after("draw").game, cards.count_types(parse_cards(GUILTY))
     assert isinstance(game, SeenGame) and game.num_settled == 3 and list(game.hands) == [3]
     advised = list(improve(game, challenged.search, replicates=MIN_REPLICATES))[-1]

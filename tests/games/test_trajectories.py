@@ -35,7 +35,7 @@ def play(num_games: int, policies: Any, **options: Any) -> Rows:
 
 
 def ends_of(rows: Rows) -> np.ndarray:
-    """bool[N]: the last row of each game."""
+    """Return the last row of each game, bool[N]."""
     return np.append(rows["game"][1:] != rows["game"][:-1], True)
 
 
@@ -69,7 +69,7 @@ def test_rows_are_games_in_order_with_all_cards(rows: Rows):
 
 
 def test_outcomes_are_those_of_the_last_cards(rows: Rows):
-    """Who plays a last card has won; a game has one winner at most."""
+    """The player of a last card wins; a game has at most one winner."""
     num_won = 0
     for number in range(NUM_GAMES):
         here = np.flatnonzero(rows["game"] == number)
@@ -88,9 +88,9 @@ def by_protocol(key: jax.Array, observation: Any, legal_mask: jax.Array) -> jax.
 
 
 def test_games_are_those_of_simulate_under_all_kinds_of_rules():
-    """Lengths, winners, rewards and ends, with truncation, penalties, points, and a policy of either kind.
+    """Lengths, winners, rewards and ends, with truncation, penalties, points, and both kinds of policies.
 
-    Rows have all that legal actions depend on: equal rows have equal legal actions.
+    Equal rows have equal legal actions.
     """
     rules = Rules.official(deck=RULES.deck, hand_size=3, max_steps=12, step_penalty=0.125)
     policies = ("linear", by_protocol)
@@ -117,7 +117,7 @@ def test_games_are_those_of_simulate_under_all_kinds_of_rules():
 
 @pytest.mark.slow
 def test_batch_size_and_arrays_in_policies_change_no_row(rows: Rows):
-    """The rules may be named."""
+    """Rules may be given by name."""
     (again,) = stream_trajectories(jax.random.key(1), NUM_GAMES, ("scarcest-color", "uniform"), rules=RULES, batch_size=64)
     arrays = LinearPolicy(tuple(map(jnp.float32, LINEAR.weights)))
     of_arrays, of_numbers = (play(2, (policy, "uniform"), rules="rlcard") for policy in (arrays, LINEAR))
@@ -127,7 +127,7 @@ def test_batch_size_and_arrays_in_policies_change_no_row(rows: Rows):
 
 
 def test_games_that_were_not_requested_are_not_played(rows: Rows):
-    """Slots are left over at the end: an illegal action of a policy in a later game is no fault of the earlier ones."""
+    """An illegal action in an unrequested game of a remaining slot raises no error."""
     first_hand = np.asarray(rows["hand"][0])
 
     def only_there(key: jax.Array, observation: Any, legal_mask: jax.Array) -> jax.Array:

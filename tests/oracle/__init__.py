@@ -1,1 +1,1 @@
-"""The rules a second time, in plain Python, to judge the fast code by."""
+"""The rules again, in plain Python, as the oracle of the fast code."""

@@ -17,8 +17,7 @@ from tests.oracle.game import COLORS, DRAW, WILDS, Game, Variant, color_of
 
 @dataclass(frozen=True)
 class Values:
-    """What uniform play comes to, exactly: probabilities of the results, and means of steps, of plays with a choice and of
-    reshuffles."""
+    """Exact values of uniform play: probabilities of results, and mean numbers of steps, choices and reshuffles."""
 
     wins: tuple[float, float]
     draws: float
@@ -28,7 +27,7 @@ class Values:
 
 
 def uniform_play(variant: Variant) -> Values:
-    """Exact values of a game in which both players take each legal action with equal probability."""
+    """Return the exact values if both players take each legal action with equal probability."""
     index: dict[tuple, int] = {}
     games: list[Game] = []
     edges: list[tuple[int, int, float]] = []
@@ -66,7 +65,7 @@ def uniform_play(variant: Variant) -> Values:
 
 
 def deals(variant: Variant) -> Iterator[tuple[Game, float]]:
-    """All beginnings of a game, with their probabilities."""
+    """Yield all beginnings of a game, with their probabilities."""
     for hand_0, prob_0 in draws(variant.deck, variant.hand_size):
         for hand_1, prob_1 in draws(variant.deck - hand_0, variant.hand_size):
             rest = variant.deck - hand_0 - hand_1
@@ -79,7 +78,7 @@ def deals(variant: Variant) -> Iterator[tuple[Game, float]]:
 
 
 def successors(game: Game, action: int) -> Iterator[tuple[Game, float]]:
-    """All positions after an action, which may be refused, with their probabilities."""
+    """Yield all positions after an action, even an illegal one, with their probabilities."""
     passes = game.drawn is not None and bool(game.plays())
     if action != DRAW or game.is_over or passes or action not in game.legal_actions():
         yield _stepped(game, action, Counter()), 1.0
@@ -98,7 +97,7 @@ def successors(game: Game, action: int) -> Iterator[tuple[Game, float]]:
 
 
 def draws(stock: Counter[str], number: int) -> Iterator[tuple[Counter[str], float]]:
-    """All multisets of so many cards, with their hypergeometric probabilities."""
+    """Yield all multisets of `number` cards, with their hypergeometric probabilities."""
     names = sorted(+stock)
     for counts in itertools.product(*(range(min(stock[name], number) + 1) for name in names)):
         if sum(counts) == number:

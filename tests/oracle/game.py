@@ -1,7 +1,7 @@
-"""The game of UNO for two as the rules tell it: plain Python, written from the rules and not from the JAX code.
+"""The game of UNO for two in plain Python, written from the rules and not from the JAX code.
 
-Cards are strings (`R5`, `YS`, `BR`, `G+2`, `W`, `W+4`), sets of cards are `Counter`s, nothing is fast. The oracle draws nothing
-at random: whoever steps the game says which cards were drawn, and the oracle refuses those that could not have been.
+Cards are strings (`R5`, `YS`, `BR`, `G+2`, `W`, `W+4`), sets of cards are `Counter`s. The caller of a step says which cards were
+drawn, and the oracle rejects impossible ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ILLEGAL, OUT_OF_RANGE = 1, 2
 
 
 class Impossible(Exception):
-    """What is said to have happened is not possible under the rules."""
+    """An event is impossible under the rules."""
 
 
 def color_of(card: str) -> str | None:
@@ -36,19 +36,19 @@ def rank_of(card: str) -> str:
 
 
 def action_of(card: str, declared: str) -> int:
-    """Number of the action that plays `card` and declares a colour."""
+    """Return the action that plays `card` and declares a colour."""
     return COLORS.index(declared) * 15 + RANKS.index(rank_of(card))
 
 
 def card_and_color(action: int) -> tuple[str, str]:
-    """The card that an action 0..59 plays, and the colour it declares."""
+    """Return the card that an action 0..59 plays, and the declared colour."""
     color, rank = COLORS[action // 15], RANKS[action % 15]
     return (rank if rank in WILDS else color + rank), color
 
 
 @dataclass
 class Variant:
-    """What may vary."""
+    """Options of the rules."""
 
     deck: Counter[str] = field(default_factory=FULL_DECK.copy)
     hand_size: int = 7
@@ -75,7 +75,7 @@ class Variant:
 
 @dataclass
 class Game:
-    """One game. `events` counts what happened, so that tests can say what they have seen."""
+    """One game. `events` counts what happened."""
 
     variant: Variant
     hands: list[Counter[str]]
@@ -98,10 +98,10 @@ class Game:
 
     @classmethod
     def deal(cls, variant: Variant, hands: list[Counter[str]], top: str, color: str, player: int) -> Game:
-        """A new game after the deal.
+        """Return a new game after the deal.
 
         Raises:
-            Impossible: the rules don't allow this deal.
+            Impossible: If the rules don't allow this deal.
         """
         deck = variant.deck.copy()
         for dealt in (*hands, Counter([top])):
@@ -139,7 +139,6 @@ class Game:
         return game
 
     def copy(self) -> Game:
-        """Copy the game, to be played on apart."""
         hands = [hand.copy() for hand in self.hands]
         return replace(self, hands=hands, deck=self.deck.copy(), pile=self.pile.copy(), events=self.events.copy())
 
@@ -148,11 +147,11 @@ class Game:
         return self.terminated or self.truncated
 
     def fits(self, card: str) -> bool:
-        """A card fits if it is wild, has the active colour, or has the rank of the top card."""
+        """Return whether a card is wild, has the active colour, or the rank of the top card."""
         return card in WILDS or color_of(card) == self.color or rank_of(card) == rank_of(self.top)
 
     def is_playable(self, card: str, hand: Counter[str]) -> bool:
-        """Whether a card of a hand may be played, if any card of it may."""
+        """Return whether a card of a hand may be played, if any may."""
         if not self.fits(card):
             return False
         if card == "W+4" and self.variant.wild_draw_four == "no_color":
@@ -162,7 +161,7 @@ class Game:
         return True
 
     def plays(self) -> set[int]:
-        """All plays that the rules allow to the player to move, at this point of its turn."""
+        """Return all legal plays."""
         hand = self.hands[self.player]
         playable = {card for card in +hand if self.is_playable(card, hand)}
         if self.penalty:
@@ -175,7 +174,7 @@ class Game:
         return {action_of(card, color) for card in playable for color in (COLORS if card in WILDS else card[0])}
 
     def legal_actions(self) -> set[int]:
-        """What the player to move may do; everything, to no effect, once the game is over."""
+        """Return all legal actions; every action once the game is over."""
         if self.is_over:
             return set(range(self.variant.num_actions))
         plays = self.plays()
@@ -190,12 +189,12 @@ class Game:
         return plays | ({DRAW} if self.variant.may_draw and (self.penalty or is_card_left) else set())
 
     def step(self, action: int, drawn: Counter[str], laid_color: str | None = None) -> None:
-        """One action of the player to move, with the cards that came off the deck, if any did.
+        """Play an action with the cards drawn, if any.
 
-        `laid_color` is the colour that chance gave to a wild that was laid.
+        `laid_color` is the colour of a wild played by chance.
 
         Raises:
-            Impossible: these cards could not have been drawn.
+            Impossible: If these cards could not have been drawn.
         """
         self.rewards = (0.0, 0.0)
         is_legal = action in self.legal_actions()
@@ -340,7 +339,7 @@ class Game:
 
 
 def points_of(card: str) -> int:
-    """What a card in the loser's hand is worth."""
+    """Return the points of a card in the loser's hand."""
     if card in WILDS:
         return 50
     return int(rank_of(card)) if rank_of(card).isdigit() else 20

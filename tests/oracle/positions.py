@@ -1,4 +1,4 @@
-"""Positions as the oracle has them and as the package has them; random ones, and games from there."""
+"""Positions of the oracle and of the package, converted and drawn at random."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def from_oracle(told: oracle.Game, rules: Rules) -> State:
 
 
 def random_position(rules: Rules, rng: random.Random) -> oracle.Game:
-    """An unfinished game with its cards anywhere, often few of them in the deck."""
+    """Return an unfinished game with its cards anywhere, often few of them in the deck."""
     names = [name for name, n in zip(oracle.CARDS, rules.deck, strict=True) for _ in range(n)]
     rng.shuffle(names)
     top = names.pop()
@@ -98,7 +98,7 @@ def random_position(rules: Rules, rng: random.Random) -> oracle.Game:
 
 
 def random_game(rules: Rules, rng: random.Random) -> Iterator[oracle.Game]:
-    """The states of a game of at most six steps from a random position."""
+    """Yield the states of a game of at most six steps from a random position."""
     told = random_position(rules, rng)
     for _ in range(6):
         yield told

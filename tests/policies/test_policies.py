@@ -1,4 +1,4 @@
-"""Rule policies: their preferences on crafted hands and in plain Python, and that all their forms agree."""
+"""Rule policies: their preferences on crafted hands and in plain Python, and the agreement of their forms."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ CRAFTED = {
 
 @jax.jit
 def probs_of_all(states: State) -> tuple[jax.Array, jax.Array, dict[str, jax.Array]]:
-    """Return hands, masks, and the action probabilities of every policy, for the players to move in a batch of states."""
+    """Return hands, masks, and every policy's action probabilities for the players to move."""
 
     def one(state: State) -> tuple[jax.Array, jax.Array, dict[str, jax.Array]]:
         seen, mask = observe(state, state.current_player), game.legal_mask(state)
@@ -63,7 +63,7 @@ def probs_of_all(states: State) -> tuple[jax.Array, jax.Array, dict[str, jax.Arr
 
 
 def decisions_at_will() -> list[tuple[State, str, str]]:
-    """Return positions with their sane actions, and those that only a player who draws, passes or challenges at will takes."""
+    """Return positions with their usual actions, and those of a player who draws, passes or challenges at will."""
     return [
         (make_state("R1 R2 B9", "Y1 Y2", "R7", rules=OFFICIAL), "R1 R2", "draw"),
         (make_state("B1 B2", "Y1 Y2", "R7", rules=OFFICIAL), "draw", ""),
@@ -74,7 +74,7 @@ def decisions_at_will() -> list[tuple[State, str, str]]:
 
 @pytest.fixture(scope="module")
 def found() -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """Return hands, masks and probabilities for the crafted hands, the decisions at will, and positions of random games."""
+    """Return hands, masks and probabilities for crafted hands, decisions at will, and random positions."""
     crafted = [
         make_state(hand, " ".join(f"Y{n}" for n in range(1, number + 1)), top, rules=OFFICIAL) for _, hand, top, number in CRAFTED
     ]
@@ -104,7 +104,7 @@ def test_only_uniform_play_draws_passes_and_challenges_at_will(found):
 
 
 def _plain(name: str) -> list[Callable[[set[int], dict[int, int]], set[int]]]:
-    """Return the same policies in plain Python: filters over legal actions, given the number of cards held of each colour."""
+    """Return a policy in plain Python: filters over legal actions, given the cards held of each colour."""
 
     def only(wanted: Callable[[int], bool]) -> Callable[[set[int], dict[int, int]], set[int]]:
         return lambda legal, held: {a for a in legal if wanted(a % 15)} or legal
@@ -159,7 +159,7 @@ def test_action_probs_agree_with_plain_python(found):
 
 @jax.jit
 def calls_and_narrowed(keys: jax.Array, state: State) -> dict[str, tuple[jax.Array, ...]]:
-    """Return for each policy actions for many keys, the probabilities, and the options in the packed form."""
+    """Return each policy's actions for many keys, its probabilities, and its packed options."""
     seen, mask = observe(state, 0), game.legal_mask(state)
     view = view_of(seen)
 
@@ -174,7 +174,7 @@ def calls_and_narrowed(keys: jax.Array, state: State) -> dict[str, tuple[jax.Arr
 def test_calls_and_packed_choices_follow_the_action_probs():
     """Contract: a policy is `policy(key, observation, legal_mask) -> action`.
 
-    Within 6 standard errors: a sound policy fails with a probability below 1e-7.
+    Within 6 standard errors, an error probability below 1e-7.
     """
     state = make_state("R1 R1 RS RR R+2 W W+4 B7 B9 G7", "Y1 Y2 Y3", "R7")
     for name, results in calls_and_narrowed(jax.random.split(jax.random.key(0), 2_000), state).items():

@@ -1,4 +1,4 @@
-"""`unojax.policies.scoring` against points added up in plain Python."""
+"""`unojax.policies.scoring` against points in plain Python."""
 
 import math
 from functools import partial
@@ -25,12 +25,12 @@ RANDOM_WEIGHTS = tuple(np.random.default_rng(0).normal(size=len(WEIGHT_NAMES)).r
 
 @pytest.fixture(scope="module")
 def states() -> State:
-    """Return positions of random games, [1600]: hands of all sizes, piles from nothing to most of the deck."""
+    """Return positions of random games, [1600], of all hand and pile sizes."""
     return jax.tree.map(lambda leaf: leaf[:16, :100].reshape(-1, *leaf.shape[2:]), corpus.games("default").states)
 
 
 class Position:
-    """The knowledge of a player, in plain numbers."""
+    """A player's knowledge in plain numbers."""
 
     def __init__(self, state: State, index: int):
         player = int(state.current_player[index])
@@ -95,9 +95,9 @@ def lookahead_points(weights: tuple[float, ...], position: Position, action: int
 
 @partial(jax.jit, static_argnames="skeleton")
 def evaluate(numbers: list[jax.Array], states: State, *, skeleton: static.Skeleton) -> tuple[jax.Array, ...]:
-    """Return masks, action probabilities, points, and the plays that `narrow` keeps, for the players to move.
+    """Return masks, action probabilities, points, and narrowed plays for the players to move.
 
-    Other weights are the same program.
+    Other weights use the same program.
     """
     policy = static.join(numbers, skeleton)
 
@@ -142,7 +142,7 @@ def test_plays_and_points_agree_with_plain_python(name: str, states: State):
 
 
 def test_the_fused_form_narrows_to_the_best_sums(states: State):
-    """`narrow` keeps the plays whose features times weights are highest."""
+    """`narrow` keeps the plays with the highest features times weights."""
 
     @jax.jit
     @jax.vmap
@@ -164,7 +164,7 @@ def test_the_fused_form_narrows_to_the_best_sums(states: State):
 
 
 def test_a_play_is_legal_even_if_none_equals_the_best(states: State):
-    """Points that are not equal to themselves, as in a program that computes them twice and rounds them differently."""
+    """If points differ from themselves by rounding, as when a program computes them twice."""
     for policy in (LINEAR, LOOKAHEAD):
         # The constructor refuses such weights.
         numbers, skeleton = static.split(policy)
@@ -192,18 +192,18 @@ def test_weights_are_so_many_finite_numbers():
 
 
 def wins(seat: int, policy: PackedPolicy, other: PackedPolicy) -> float:
-    """Return the share of 8,000 games that a policy wins from a seat; its standard error is 0.5 points."""
+    """Return a policy's share of 8,000 games in a seat, with a standard error of 0.5 points."""
     pair = (policy, other) if seat == 0 else (other, policy)
     return (simulate(jax.random.key(3), 8_000, pair, batch_size=256).winner == seat).mean()
 
 
 def test_the_linear_policy_wins():
-    """61 % were seen."""
+    """It wins 61%."""
     assert wins(0, LINEAR, POLICIES["scarcest-color"]) > 0.585
 
 
 @pytest.mark.slow
 def test_the_fitted_policies_win_from_the_other_seats():
-    """61 % and 58 % were seen over both seats."""
+    """They win 61% and 58% over both seats."""
     assert wins(1, LINEAR, POLICIES["scarcest-color"]) > 0.585
     assert (wins(0, LOOKAHEAD, POLICIES["uniform"]) + wins(1, LOOKAHEAD, POLICIES["uniform"])) / 2 > 0.55

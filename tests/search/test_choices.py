@@ -1,4 +1,4 @@
-"""Searches where drawing, passing and challenging are choices besides the plays."""
+"""Searches under rules with optional draws, passes and challenges."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_challenge_that_must_succeed_is_advised(agent: str):
 
 
 def test_optional_draws_are_choices_and_forced_draws_are_not():
-    """Also after a history in which the other player drew a playable card and kept it."""
+    """Also after the other player has drawn and kept a playable card."""
     for position, expected in (("B1/3/-/* R9 0 0 0 - *", []), ("R1/3/-/* R9 0 0 0 - *", [1, 60])):
         assert choices(read_seen(position, "", None, Rules.official()).end).nonzero()[0].tolist() == expected
     advised = unojax.advise("B1,B2/2/-/* R1 1 0 0 - *", history="draw+ pass", agent=AGENT, replicates=4, rules=RULES)

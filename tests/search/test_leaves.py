@@ -1,4 +1,4 @@
-"""A value function in a search: its values of the plays averaged with the results of whole games."""
+"""A value function in a search, averaged with rollouts."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_averages_by_hand():
 
 
 def test_searches_are_equal_if_their_networks_are(tmp_path: Path):
-    """A compiled search contains the numbers of its network, and is found by comparing searches."""
+    """Comparing searches finds a compiled search, which contains its network."""
 
     def search_with(seed: int) -> SearchAgent:
         save_network(tmp_path / "mine.safetensors", random_network(seed, NetworkConfig(width=8)))
@@ -90,7 +90,7 @@ def test_searches_are_equal_if_their_networks_are(tmp_path: Path):
 
 @pytest.mark.slow
 def test_the_weight_decides_between_rollouts_and_network():
-    """All of it leaves the network alone, and none of it the rollouts."""
+    """A large weight leaves the network alone, weight 0 the rollouts."""
     states = random_states(0, NUM, deciding=True)
     seen, legal = observe_all(states, states.current_player), legal_all(states)
     packed, weights = random_hands(5, seen, 8)

@@ -35,7 +35,7 @@ SPECS = (
 
 
 def decide(agent: Agent, keys: jax.Array, state: State) -> jax.Array:
-    """Make an agent's first decision, after a step in which nothing happened."""
+    """Return an agent's first decision, after a step without an event."""
 
     def one(key: jax.Array) -> jax.Array:
         key_init, key_update, key_act = jax.random.split(key, 3)

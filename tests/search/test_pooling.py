@@ -1,4 +1,4 @@
-"""Replicates of a search pooled: means over all samples, errors from the differences between replicates, and costs."""
+"""Pooled replicates of a search: means, errors and costs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def estimates(values: list[list[float]] | np.ndarray, sizes: list[int] | np.ndar
 
 
 def test_replicates_are_pooled():
-    """Play 2 is better than play 1 by -0.1, 0.1, 0.3, 0.5: 0.2, and its error sqrt(0.2 / 3 / 4) = 0.129 is 1/1.55 of that."""
+    """Play 2 is better than play 1 by -0.1, 0.1, 0.3, 0.5: by 0.2, with error sqrt(0.2 / 3 / 4) = 0.129."""
     values = [[-0.5, 0.2, 0.1], [-0.5, 0.1, 0.2], [-0.5, 0.0, 0.3], [-0.5, -0.1, 0.4]]
     for keep, recommended in ((0.0, 2), (1.5, 2), (2.5, 1)):
         pooled = pool(estimates(values), PLAYS < 3, keep)
@@ -60,7 +60,7 @@ def test_replicates_are_pooled():
 
 
 def test_pruned_plays_are_not_underrated():
-    """A replicate with fewer games counts less, so that the win rate is that of all games together."""
+    """The win rate is that of all games together, so a replicate with fewer games has less weight."""
     sizes, wins = np.array([100, 50, 200, 200]), np.array([0.5, 0.0, 0.375, 0.375])
     pooled = pool(estimates(np.stack([2 * wins - 1, 0 * wins], 1), sizes), PLAYS < 2, 1.0)
     own, other = pooled.plays
@@ -78,7 +78,7 @@ def test_pruned_plays_are_not_underrated():
 
 
 def test_a_network_counts_equally_in_every_replicate():
-    """Replicates of 50 and 200 games, averaged with a value that counts as 100: the mean of all games and all four values."""
+    """Replicates of 50 and 200 games with a value of weight 100: the mean of all games and all four values."""
     sizes, means, prior, valued = np.array([50, 200, 200, 200]), np.array([-1.0, 0.5, 0.5, 0.5]), 100.0, 0.2
     mixed = (sizes * means + prior * valued) / (sizes + prior)
     made = estimates(np.stack([mixed, 0 * mixed], 1), sizes)
@@ -111,10 +111,9 @@ def test_costs_by_hand():
 
 
 def test_costs_are_unbiased_and_their_errors_honest():
-    """Four equal plays: on average nothing is lost, although the difference to the luckiest one is 0.011.
+    """Four equal plays cost nothing on average, although the luckiest one is ahead by 0.011.
 
-    2,000 decisions of 8 replicates of 500 games; fewer than one seed in 10^8 exceeds six standard errors of the mean. Stated
-    errors are those of the costs within a tenth.
+    2,000 decisions of 8 replicates of 500 games; means are within six standard errors. Stated errors are right within a tenth.
     """
     wins = np.random.default_rng(0).binomial(500, 0.5, (2000, 8, 4)) / 500
     found = [cost_of(estimates(2 * decision - 1), PLAYS < 4, 0) for decision in wins]
@@ -154,7 +153,7 @@ def test_replicates_do_not_depend_on_threads_and_take_the_beliefs_in_turn(decisi
 
 
 def test_an_interrupt_is_not_swallowed(decision, monkeypatch):
-    """A loop over searches can be stopped, after any number of replicates."""
+    """After any number of replicates."""
     agent, memory, seen, legal = decision
     done = []
 
@@ -172,7 +171,7 @@ def test_an_interrupt_is_not_swallowed(decision, monkeypatch):
 
 @dataclass(frozen=True)
 class Idle:
-    """A search that compiles at once."""
+    """A search without compilation."""
 
     def hands(self, key, memory, observation):
         return ()
@@ -182,7 +181,7 @@ class Idle:
 
 
 def test_threads_search_for_the_platform_of_the_caller(decision):
-    """Tuned for another platform there is one more program, also for threads, which do not inherit the setting."""
+    """Threads do not inherit the setting, but use one program for the caller's platform."""
     (_, memory, seen, legal), agent = decision, cast(SearchAgent, Idle())
     list(replicates(agent, [memory], seen, legal, jax.random.key(2), 3))
     before = search_once._compiled.cache_info().misses

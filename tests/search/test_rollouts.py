@@ -1,4 +1,4 @@
-"""Rollouts: returns by hand, common random numbers, types of the other player, no dependence on lanes."""
+"""Rollouts: returns by hand, common random numbers, types of the other player, independence of lanes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HALVED = Rollouts((uniform,), RULES, num_samples=SAMPLES, num_lanes=256, discoun
 def returns_of(
     states: State, arms: Arms, seed: int, how: Rollouts, first: int = 0, num_steps: int = 0, types: jax.Array | None = None
 ) -> jax.Array:
-    """Play rollouts from the true positions, float32[A, R]."""
+    """Return the returns of rollouts from the true positions, float32[A, R]."""
     number = len(states.color)
     tables = jax.tree.map(lambda x: jnp.repeat(x, how.num_samples, axis=0), jax.vmap(game.to_table)(states))
     seeds = jax.vmap(key_words)(jax.random.split(jax.random.key(seed), number))
@@ -52,7 +52,7 @@ def arms_at(positions: np.ndarray, actions: np.ndarray) -> Arms:
 
 @pytest.fixture(scope="module")
 def positions() -> State:
-    """Decisions with a choice from random games; the first two are decided: see `test_returns_by_hand`."""
+    """Return decisions with a choice from random games; the first two are decided."""
     won, lost = make_state("R1", "R5", "R7"), make_state("R2 B7", "W", "R7")
     others = random_states(0, NUM - 2, deciding=True)
     return jax.tree.map(lambda one, two, many: np.concatenate([np.stack([one, two]), many]), won, lost, others)
@@ -72,7 +72,7 @@ def test_arms_are_the_legal_plays(positions: State):
 
 
 def test_arms_far_behind_are_pruned_except_the_base():
-    """Of four arms the first two are close, the third is far behind, and so is the fourth, the base of the gains."""
+    """Of four arms two are close, the third is far behind, and so is the fourth, the base."""
     arms = Arms(np.zeros(4, np.int32), np.arange(4), np.int32(4))
     noise = 0.2 * np.random.default_rng(0).standard_normal((4, 64))
     returns = (np.array([0.0, 0.1, -1.0, -1.0])[:, None] + noise).astype(np.float32)
@@ -101,7 +101,7 @@ def test_determinizing_the_true_hand_gives_the_position(positions: State):
 
 @pytest.fixture(scope="module")
 def outcomes(positions: State) -> tuple[np.ndarray, np.ndarray]:
-    """Results, and numbers of steps or NaN, of the rollouts of the first 100 arms."""
+    """Return results, and numbers of steps or NaN, of rollouts of the first 100 arms."""
     returns = np.asarray(returns_of(positions, arms_of(positions), 0, HALVED), np.float64)[:100]
     # Returns of games of more than a hundred steps leave float32, and drawn games reveal no number.
     with np.errstate(divide="ignore"):
@@ -142,7 +142,7 @@ def test_returns_are_those_of_the_player_of_the_first_action(positions: State):
 
 
 def test_in_each_sample_the_other_player_is_of_its_type(positions: State):
-    """Sample by sample the games are those against the type's policy alone: the same random words decide them."""
+    """Each sample equals the game against the type's policy, with the same random words."""
     how = Rollouts((SCARCEST, uniform), RULES, num_samples=32, num_lanes=256)
     kinds = np.random.default_rng(0).integers(0, 3, (NUM, how.num_samples), np.uint32)
     styles = (Style(1, 0.0), Style(0, 0.0), Style(0, 1.0))
@@ -158,7 +158,7 @@ def test_in_each_sample_the_other_player_is_of_its_type(positions: State):
 
 
 def test_a_trembling_type_plays_if_it_can():
-    """Sample by sample its games are those of greedy play, under rules where drawing is a choice."""
+    """Each sample equals the game against greedy play, under rules with optional draws."""
     rules = Rules.official(points=False)
     state = make_state("R1 R2 B9", "R3 B1 B2", "R7", rules=rules)
     states = jax.tree.map(lambda leaf: np.asarray(leaf)[None], state)
@@ -190,7 +190,7 @@ def test_lanes_and_parts_of_the_samples_change_nothing_and_other_arms_are_correl
 @pytest.mark.slow
 @pytest.mark.long
 def test_each_player_follows_its_own_policy(positions: State):
-    """Against the same games played with `step`, each player by its policy."""
+    """Compare with games played with `step`."""
     action = np.asarray(legal_all(positions)).argmax(1).astype(np.int32)
     arms = arms_at(np.arange(NUM), action)
     returns = np.asarray(returns_of(positions, arms, 7, Rollouts((SCARCEST, uniform), RULES, SAMPLES, num_lanes=256)))

@@ -1,6 +1,6 @@
 """Searches against brute force on endgames, on crafted positions, and without the hidden hand.
 
-All searches are of batches of 32 positions of one small game, so that few programs are compiled.
+All searches are of 32 positions of one small game, so that few programs are compiled.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _think(agent: SearchAgent, keys: jax.Array, states: State, players: jax.Arra
 def think(
     agent: SearchAgent, states: list[State] | State, *, keys: jax.Array | None = None, player: int | None = None, passed: int = 0
 ) -> tuple[Estimate, np.ndarray]:
-    """Estimate up to 32 positions, for the players to move or another one, from what they see."""
+    """Estimate up to 32 positions for the players to move, or for `player`."""
     states = stacked(states) if isinstance(states, list) else states
     num = len(states.color)
     states = jax.tree.map(lambda leaf: np.resize(leaf, (NUM, *leaf.shape[1:])), states)
@@ -81,10 +81,9 @@ class Endless(Exception):
 
 
 class Brute:
-    """Exact values in plain Python: player `me` does best with what it sees, and the other one plays uniformly.
+    """Exact values in plain Python: player `me` plays best with its observations, the other one uniformly.
 
-    A belief is a list of positions that look the same to `me`, with weights. Values are sums over positions of weight times
-    return, steps after the first discounted.
+    A belief is a list of weighted positions that look the same to `me`. Returns are discounted for each step after the first.
     """
 
     def __init__(self, me: int):
@@ -103,7 +102,7 @@ class Brute:
         return self.after(worlds, None, depth)
 
     def after(self, worlds: list[tuple[Game, float]], actions: set[int] | None, depth: int = 0) -> float:
-        """Return the value after an equally likely one of some actions; None: of all legal ones."""
+        """Return the mean value after `actions`; None: all legal ones."""
         groups: dict[tuple, dict[tuple, tuple[Game, float]]] = {}
         for world, weight in worlds:
             chosen = world.legal_actions() if actions is None else actions
@@ -119,7 +118,7 @@ class Brute:
         return total
 
     def observation(self, action: int, after: Game) -> tuple:
-        """Return what `me` sees of an action."""
+        """Return the observation of an action by `me`."""
         sets = (frozenset((+cards).items()) for cards in (after.hands[self.me], after.pile))
         public = (action, after.top, after.color, after.player, after.penalty, after.terminated, after.winner)
         return (*sets, after.hands[1 - self.me].total(), *public)
@@ -127,7 +126,7 @@ class Brute:
 
 @pytest.fixture(scope="module")
 def endgames() -> tuple[State, list[dict[int, float]]]:
-    """Positions with an empty deck, so that the opponent's hand is known, and the exact value of every legal play."""
+    """Return positions with an empty deck, hence a known hand, and the exact value of every legal play."""
     rng = np.random.default_rng(0)
     states, values = [], []
     while len(states) < NUM_ENDGAMES:
@@ -156,7 +155,7 @@ def searched(endgames) -> tuple[Estimate, np.ndarray]:
 
 @pytest.mark.parametrize("agent", [TREE, pytest.param(TREE_BY_UCB1, marks=pytest.mark.slow)], ids=["puct", "ucb1"])
 def test_tree_search_finds_the_best_reply_by_brute_force(agent: SearchAgent, endgames, searched):
-    """Contract: a tree search with selection, expansion, simulation and backup. Crafted positions follow, for flat search too."""
+    """Contract: a tree search with selection, expansion, simulation and backup."""
     states, exact = endgames
     estimate, legal = think(agent, states)
     errors, flat_errors = [], []

@@ -1,4 +1,4 @@
-"""Histories that a tree distinguishes, and the plays that its nodes choose."""
+"""Histories that a tree distinguishes, and choices at its nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RULES = Rules()
 
 @jax.jit
 def seen(state: State, word: jax.Array, position: jax.Array, player: jax.Array) -> jax.Array:
-    """Return what a player sees of the next move, with this card or option picked."""
+    """Return a player's observation of the next move with this pick."""
     tables = game.to_table(state)
     node = table.find_node(tables, RULES)
     move = table.resolve(tables, node, Picked(word.astype(jnp.uint32), position.astype(jnp.uint32)), jnp.uint32(0), RULES)
@@ -32,20 +32,20 @@ def visible(state: State, word: int, position: int, player: int) -> int:
 
 
 def drawn(state: State, card: str, player: int, copy: int = 0) -> int:
-    """Return what a player sees of a card that the player to move draws."""
+    """Return a player's observation of a card drawn by the player to move."""
     kind = int(cards.TYPE_OF_SLOT[np.flatnonzero(parse_cards(card))[0]])
     slot = int(np.flatnonzero((cards.TYPE_OF_SLOT == kind) & (cards.COPY_OF_SLOT == copy))[0])
     return visible(state, slot // 27, slot % 27, player)
 
 
 def played(state: State, action: str, player: int) -> int:
-    """Return what a player sees of a play."""
+    """Return a player's observation of a play."""
     color, rank = divmod(parse_action(action), cards.NUM_RANKS)
     return visible(state, color, int(np.log2(int(bits.rank_bit(np.uint32(rank))))), player)
 
 
 def test_players_see_plays_and_only_their_own_draws():
-    """Contract: no search reads the hidden hand. Own draws show by type, and other draws or choices do not."""
+    """Contract: no search reads the hidden hand. Own draws are seen by type, others are not."""
     state = make_state("B1 B2", "G1", "R7")
     assert drawn(state, "Y5", 0) == drawn(state, "Y5", 0, copy=1) != drawn(state, "Y6", 0)
     assert drawn(state, "W", 0) == drawn(state, "W", 0, copy=3) != drawn(state, "W+4", 0)
@@ -57,7 +57,7 @@ def test_players_see_plays_and_only_their_own_draws():
 
 
 def test_simulations_meet_in_nodes_and_every_visit_is_backed_up():
-    """Counts and returns of the store add up to those of the simulations that passed."""
+    """Counts and returns of the store add up to those of the simulations."""
     state = make_state("R1 R2 R3 Y1", "R5 Y5 Y6 B1", "R7")
     num_samples = 400
     guide = TreeGuide(uniform, RULES, num_nodes=4096, exploration=1.0)

@@ -1,4 +1,4 @@
-"""Win probabilities of positions: known ones, and the sum of the two players'."""
+"""Win probabilities of positions: known ones, and the sum of both players'."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ estimate = jax.jit(partial(win_probability, num_samples=4000), static_argnums=1)
 
 
 def win(position: str, player: int, num_steps: int = 0, **options) -> tuple[float, float]:
-    """Estimate a player's win probability and its standard error, if the player knows the other hand."""
+    """Return a player's win probability and its standard error, if the player knows the other hand."""
     search = monte_carlo(belief="truth", rules=RULES, **({"policy": "uniform"} | options))
     state = parse_position(position, rules=RULES)
     view = observe(state, player)
@@ -48,7 +48,7 @@ def test_known_positions():
 
 
 def test_two_policies_belong_to_the_players():
-    """Probabilities of both players with the same two policies sum to 1: within 5 standard errors, 1e-6 by chance."""
+    """Probabilities of both players sum to 1 within 5 standard errors, an error probability of 1e-6."""
     for mover in (0, 1):
         position = f"R0,R2,W,W+4,Y1/R1,RS,Y0,Y3/-/* R3 {mover} 0 0 - *"
         ours = {"policy": "wilds-first", "opponent": "scarcest-color"}

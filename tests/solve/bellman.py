@@ -1,11 +1,11 @@
-"""V*, Q* and pi* of the POMDP by the Bellman equation over beliefs, in plain Python: no table of the solver, no filter.
+"""V*, Q* and pi* of the POMDP by the Bellman equation over beliefs, in plain Python, without the solver and the filters.
 
 A belief is a dictionary of worlds (`tests.belief.oracle.World`), indistinguishable to the player, with probabilities. For the
 player's action a, or None while the opponent moves,
 
     Q*(b, a) = sum_o' P(o' | b, a) (R(o') + gamma V*(tau(b, a, o')))            V*(b) = max_a Q*(b, a)
 
-with the worlds that follow, grouped by what the player sees of them: a group's weight is P(o' | b, a), and the group, scaled, is
+where the next worlds are grouped by the player's observation: a group's weight is P(o' | b, a), and the scaled group is
 tau(b, a, o'). One step is one public action of either player.
 """
 
@@ -33,12 +33,12 @@ def reward_at(w: World) -> float:
 
 
 def following(w: World, action: int, skip_forfeits: bool) -> Iterator[tuple[float, World]]:
-    """List every world after an action, with its probability."""
+    """Yield every world after an action, with its probability."""
     return _after_draw(w, None) if action == DRAW else iter([(1.0, _play(w, action, skip_forfeits))])
 
 
 def dealt(variant: oracle.Variant, player: int) -> Worlds:
-    """List every deal, with the player in seat 0 of the worlds."""
+    """Return every deal, with the player in seat 0 of the worlds."""
     worlds: Worlds = defaultdict(float)
     for game, prob in deals(variant):
         hands = tuple(_types(game.hands[seat]) for seat in (player, 1 - player))
@@ -54,7 +54,7 @@ def _types(cards) -> tuple[int, ...]:
 
 
 def split(worlds: Worlds) -> list[tuple[float, Worlds]]:
-    """Group worlds by what the player sees: P(o), and the belief after seeing it."""
+    """Group worlds by the player's observation: P(o), and the belief after it."""
     groups: dict[View, Worlds] = defaultdict(dict)
     for w, p in worlds.items():
         groups[view_of(w)][w] = p
@@ -67,10 +67,10 @@ class Bellman:
     """The recursion against a fixed opponent.
 
     Attributes:
-        choose: the opponent.
-        skip_forfeits, max_steps: rules.
-        gamma: discount of each transition.
-        q: Q* of each own action, at each history of views at which the player moves.
+        choose: The opponent.
+        skip_forfeits, max_steps: Rules.
+        gamma: Discount of each transition.
+        q: Q* of each own action, at each history of the player's views.
     """
 
     choose: Chooser
@@ -97,7 +97,7 @@ class Bellman:
         return self._q({w: self.choose(w, last) for w in belief}, belief, past, steps)
 
     def _q(self, probs: dict[World, dict[int, float]], belief: Worlds, past: History, steps: int) -> float:
-        """Return the mean over the next observations, if each world's mover acts with these probabilities."""
+        """Return the mean over the next observations, with these action probabilities of each world's mover."""
         by_action: dict[int, Worlds] = defaultdict(lambda: defaultdict(float))
         for w, p in belief.items():
             for action, prob in probs[w].items():
@@ -115,7 +115,7 @@ class Bellman:
         return max(self.q[past], key=self.q[past].__getitem__)
 
     def return_of_greedy(self, worlds: Worlds) -> float:
-        """Return the expected return of pi*, world by world: no belief and no maximum."""
+        """Return the expected return of pi*, world by world, without beliefs."""
         return sum(p * self._follow(w, (), 0, -1) for w, p in worlds.items())
 
     def _follow(self, w: World, past: History, steps: int, last: int) -> float:

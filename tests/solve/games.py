@@ -1,4 +1,4 @@
-"""Games of the solver's tests: their trees, and a policy that depends on all that a player sees."""
+"""Trees of the solver's tests, and a policy that depends on the whole observation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def root_of(name: str, merged: bool = True) -> oracle.Node:
 
 
 def leaning(observation, mask):
-    """Choose unevenly by all that a player sees, except which colour that the deck lacks is declared."""
+    """Choose unevenly by the whole observation, but equally among colours that the deck lacks."""
     types = jnp.arange(cards.NUM_TYPES, dtype=jnp.float32)
     held = (cards.counts(observation.hand) * jnp.sin(types + 1)).sum()
     played = (cards.counts(observation.pile) * jnp.cos(3 * types)).sum()
@@ -46,5 +46,5 @@ def leaning(observation, mask):
 
 
 def earnings(tree: solve.Tree, player: int, own: np.ndarray, others: np.ndarray) -> float:
-    """Return the expected return of a player with one strategy against another."""
+    """Return the expected return of a player's strategy against another."""
     return (1 - 2 * player) * solve.value(tree, (own, others) if player == 0 else (others, own))

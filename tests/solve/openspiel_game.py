@@ -1,4 +1,4 @@
-"""The oracle's games for OpenSpiel: as extensive-form files, which its `efg_game` reads, so that all of it runs in C++."""
+"""The oracle's games for OpenSpiel's `efg_game`, as extensive-form files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.solve.oracle import CHANCE, Key, Node
 
 
 def to_efg(root: Node) -> str:
-    """Write a game's tree as a Gambit extensive-form file. The second player's return is minus the first one's."""
+    """Return a game's tree as a Gambit extensive-form file of a zero-sum game."""
     numbers: tuple[dict[Key, int], dict[Key, int]] = ({}, {})
     chances: list[Node] = []
     lines = ['EFG 2 R "uno" { "0" "1" }', '""']

@@ -1,4 +1,4 @@
-"""Games as trees of nodes, and their solution by the book: plain recursion over histories, nothing merged, nothing fast."""
+"""Games as trees of nodes, and their solution by plain recursion over histories, without merging."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Node:
     """A history. `player` moves there: 0, 1, CHANCE; None at the end.
 
     Attributes:
-        key: the information state of that player.
-        children: by action, or by number of the outcome.
-        probs: of the outcomes.
-        payoff: return of player 0, at the end.
-        game: the position, where a player moves.
+        key: Information state of that player.
+        children: Children by action, or by number of the outcome.
+        probs: Probabilities of the outcomes.
+        payoff: Return of player 0, at the end.
+        game: Position, where a player moves.
     """
 
     player: int | None
@@ -59,7 +59,7 @@ def stand_in(variant: Variant) -> dict[str, str]:
 
 
 def grow(variant: Variant, *, merge_colors: bool = False) -> Node:
-    """Grow the tree of a game: hand of player 0, of player 1, start card, then steps."""
+    """Return the tree of a game: hand of player 0, of player 1, start card, then steps."""
     stands_for = stand_in(variant) if merge_colors else {color: color for color in COLORS}
 
     def after_hands(hand_0: Counter[str], hand_1: Counter[str]) -> Node:
@@ -106,7 +106,7 @@ def grow(variant: Variant, *, merge_colors: bool = False) -> Node:
 
 
 def infosets(root: Node) -> tuple[dict[Key, list[Node]], dict[Key, list[Node]]]:
-    """Return the information states of each player, with the histories in them."""
+    """Return the histories in each information state, by player."""
     found: tuple[dict[Key, list[Node]], dict[Key, list[Node]]] = ({}, {})
     for node in root.walk():
         if node.player in (0, 1):
@@ -115,7 +115,7 @@ def infosets(root: Node) -> tuple[dict[Key, list[Node]], dict[Key, list[Node]]]:
 
 
 def behavior_of(root: Node, choose: Callable[[Node], dict[int, float]]) -> tuple[Behavior, Behavior]:
-    """Return the behavior at every information state, from one history in each."""
+    """Return the behaviour at every information state, from one history in each."""
     first, second = ({key: choose(nodes[0]) for key, nodes in states.items()} for states in infosets(root))
     return first, second
 
@@ -133,11 +133,11 @@ def value(node: Node, strategies: tuple[Behavior, Behavior]) -> float:
 
 
 def best_response(root: Node, player: int, behavior: Behavior) -> float:
-    """Return the best expected return of `player` against a known behavior, without seeing hidden cards."""
+    """Return the best expected return of `player` against a known behaviour, without hidden cards."""
     reach: dict[int, float] = {}
 
     def spread(node: Node, prob: float) -> None:
-        """Compute the probability that chance and the other player reach each history."""
+        """Compute the reach probability of each history by chance and the other player."""
         reach[id(node)] = prob
         for index, child in node.children.items():
             if node.player == player or node.player is None:
@@ -181,7 +181,7 @@ def cfr(root: Node, iterations: int, *, plus: bool) -> tuple[Behavior, Behavior]
         return {a: w / total if total > 0 else 1 / len(weights) for a, w in positive.items()}
 
     def walk(node: Node, player: int, own: float, others: float, weight: float) -> float:
-        """Return the return of `player`, and add up regrets and sums on the way."""
+        """Return the return of `player`, and accumulate regrets and sums."""
         if node.player is None:
             return node.payoff if player == 0 else -node.payoff
         if node.player == CHANCE:

@@ -1,4 +1,4 @@
-"""From the oracle's positions to what policies observe in them."""
+"""Observations of the oracle's positions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def shown(game: Game, rules: Rules, player: int | None = None) -> tuple[Observat
 
 
 def behavior_by(root: Node, rules: Rules, action_probs: ActionProbs) -> tuple[Behavior, Behavior]:
-    """Return the behavior of a policy at each information state, from one position in each."""
+    """Return the behaviour of a policy at each information state, from one position in each."""
     probs_of = jax.jit(action_probs)
 
     def of_player(states: dict) -> Behavior:

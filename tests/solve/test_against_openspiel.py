@@ -1,4 +1,4 @@
-"""Values, best responses and iterates against OpenSpiel's, where it is installed."""
+"""Values, best responses and iterates against OpenSpiel's, if installed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_numbers_and_uniform_play(game):
 
 
 def _tabular(state, node, behavior, table):
-    """Write the oracle's behavior as OpenSpiel's table, side by side through the tree."""
+    """Write the oracle's behaviour as OpenSpiel's table."""
     if state.is_terminal():
         return
     names = {action: int(state.action_to_string(state.current_player(), action)) for action in state.legal_actions()}

@@ -1,4 +1,4 @@
-"""Agents with memory at the information states of a game, against the same agents played there by hand."""
+"""Agents with memory at the information states of a game, against agents played there by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROGRAMS = 70  # A search, beliefs and policies on trees.
 
 
 class Digesting:
-    """Remembers a digest of its observations, in order, and plays by it, so that an `update` with a wrong past shows."""
+    """Plays by a digest of its observations in order, which a wrong past would change."""
 
     name = "digesting"
 
@@ -56,7 +56,7 @@ class Digesting:
 
 
 def pasts(root: oracle.Node, player: int) -> dict[oracle.Key, list[oracle.Node]]:
-    """For each information state, return the decisions of both players on the way to one of its histories."""
+    """Return both players' decisions on the way to one history of each information state."""
     found: dict[oracle.Key, list[oracle.Node]] = {}
 
     def walk(node: oracle.Node, before: list[oracle.Node]) -> None:
@@ -101,7 +101,7 @@ def test_memory_is_that_of_a_game_played_by_hand(name, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["all ranks", "three colors"])
 def test_a_policy_as_an_agent(name):
-    """Chosen action by action, a deterministic policy is the strategy of its probabilities."""
+    """A deterministic policy, run as an agent, gives the strategy of its probabilities."""
     tree = tree_of(name)
 
     def probs(observation, mask):
@@ -134,7 +134,7 @@ def test_plays_are_averaged_over_keys():
 
 
 def exact_hands(root: oracle.Node, player: int, other: oracle.Behavior) -> dict[oracle.Key, dict[tuple[str, ...], float]]:
-    """Return P(hidden hand | observations), by the book: every history weighed by chance and the other's behavior."""
+    """Return P(hidden hand | observations): every history weighted by chance and the other's behaviour."""
     found: dict[oracle.Key, dict[tuple[str, ...], float]] = defaultdict(lambda: defaultdict(float))
 
     def walk(node: oracle.Node, prob: float) -> None:
@@ -154,7 +154,7 @@ counts_of = jax.jit(lambda words: cards.counts(bits.unpack(words)))
 
 @pytest.mark.parametrize("name", ["numbers", "all ranks"])
 def test_exact_beliefs(name):
-    """Contract: an exact Bayes filter by enumeration of hands. State by state, in some order, it agrees with plain Python."""
+    """Contract: an exact Bayes filter by enumeration of hands. It agrees with plain Python at every state."""
     tree, root = tree_of(name), root_of(name)
     ours = look_back(tree, solve.uniform(tree))
     theirs = oracle.behavior_of(root, oracle.uniform)
@@ -190,7 +190,7 @@ def test_regret_adds_up_and_improvement_earns_no_less():
 
 @pytest.mark.slow
 def test_flat_monte_carlo_approaches_policy_improvement():
-    """With the exact belief and many rollouts of its own opponent model, a search earns as much as one step of improvement."""
+    """With the exact belief and many rollouts, a search earns as much as one step of improvement."""
     tree = tree_of("numbers")
     base = solve.of_policy(tree, "linear")
     limit = solve.improve(tree, base)

@@ -1,4 +1,4 @@
-"""Against a fixed opponent the game is a POMDP: V* by the Bellman equation over beliefs is the value of the best response."""
+"""Against a fixed opponent V* of the POMDP is the value of the best response."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def tree_of(rules: Rules) -> solve.Tree:
 
 
 def chooser(model, rules: Rules, seat: int):
-    """Return a function that gives a model's choices in a world, whose player 1 sits at `seat`."""
+    """Return a model's choices in a world whose player 1 sits at `seat`, as a function."""
     ask = jax.jit(model.__call__)
     known: dict[tuple, dict[int, float]] = {}
 
@@ -93,7 +93,7 @@ def test_the_best_response_earns_the_value_of_the_bellman_equation(name: str, op
 
 
 def test_a_discount_counts_every_transition():
-    """The greedy policy earns the discounted value too, which is nearer to zero."""
+    """The greedy policy earns the discounted value, which is nearer to zero."""
     rules = GAMES["tiny with Skips"]
     choose, worlds = chooser(uniform_opponent, rules, 1), dealt(variant(rules), 0)
     values = {}

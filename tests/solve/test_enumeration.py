@@ -1,4 +1,4 @@
-"""The enumerated game against the one that plain Python grows from the oracle's rules."""
+"""The enumerated game against the oracle's tree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BOTH += [pytest.param(name, False, marks=() if name == "numbers" else pytest.mar
 
 
 def assert_values(tree: solve.Tree, root: oracle.Node, ours: solve.Strategies, theirs, error: float) -> None:
-    """Compare the value of strategies, and of the best responses to them."""
+    """Compare values of strategies, and of the best responses to them."""
     assert solve.value(tree, ours) == pytest.approx(oracle.value(root, theirs), abs=error)
     gains = [oracle.best_response(root, player, theirs[1 - player]) for player in (0, 1)]
     for player in (0, 1):
@@ -30,7 +30,7 @@ def assert_values(tree: solve.Tree, root: oracle.Node, ours: solve.Strategies, t
 
 @pytest.mark.parametrize(("name", "merged"), BOTH)
 def test_the_tree_is_that_of_plain_python(name: str, merged: bool):
-    """In its numbers, and in the value of uniform play and of the best responses to it.
+    """Its sizes, and the values of uniform play and of the best responses to it.
 
     Contract: `deck` holds 54 copy counts, so small decks for exact solving are the same code.
     """
@@ -46,14 +46,14 @@ def test_the_tree_is_that_of_plain_python(name: str, merged: bool):
 
 
 def test_policies_have_the_values_of_plain_python():
-    """Single precision of `leaning` depends on the program."""
+    """The single precision of `leaning` depends on the program."""
     tree, root = tree_of("any start", False), root_of("any start", False)
     for policy, probs, error in ((leaning, leaning, 1e-6), ("linear", POLICIES["linear"].action_probs, 1e-12)):
         assert_values(tree, root, solve.of_policy(tree, policy), behavior_by(root, GAMES["any start"], probs), error)
 
 
 def test_counts_of_another_program():
-    """A second enumeration, in another language, agrees with these."""
+    """An independent enumeration in another language agrees."""
     tree = tree_of("numbers")
     assert (tree.num_histories, tree.num_infosets) == (770, (164, 170))
     with_wild = Rules(deck=deck_of("R1 R1 R2 Y1 Y2 Y2 RS Y+2 W"), hand_size=2)
@@ -80,7 +80,7 @@ def test_merged_colors_change_no_value(name: str):
 
 
 def test_small_parts():
-    """Stand-ins for colours that the deck lacks, and payoffs weighed by chance at the ends of a one-step game."""
+    """Stand-ins for missing colours, and payoffs of a one-step game."""
     assert stand_ins(GAMES["all ranks"]) == (1, 1, 2, 0)
     assert stand_ins(GAMES["three colors"]) == stand_ins(Rules()) == (1, 1, 1, 1)
     tree = solve.enumerate_game(Rules(deck=deck_of("R1 R2 R3"), hand_size=1, max_steps=1))

@@ -1,4 +1,4 @@
-"""CFR against the textbook's recursion, against its regret bound, and resumed."""
+"""CFR against the textbook's recursion and its regret bound, and resumed runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VARIANTS = ("cfr", "cfr+", "dcfr")
 
 
 def iterate_plainly(tree, iterations, variant):
-    """Return the regrets and the weighted sums of plans after some iterations, a line of the papers at a time."""
+    """Return regrets and weighted sums of plans after some iterations, by the formulas of the papers."""
     players = tree.players
     regrets, sums = ([np.zeros(treeplex.num_sequences) for treeplex in players] for _ in range(2))
     for t in range(1, iterations + 1):
@@ -38,7 +38,7 @@ def iterate_plainly(tree, iterations, variant):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_iterates(variant: Any):
-    """Some tens at most: later, rounding chooses between actions of equal value."""
+    """Some tens of iterations; later, rounding decides between equal actions."""
     for name in ("numbers", "all ranks"):
         tree = tree_of(name)
         state = solve.cfr(tree, iterations=20, variant=variant, check_every=20).state
@@ -59,9 +59,9 @@ def test_iterates(variant: Any):
 
 @pytest.mark.parametrize("variant", ["cfr", "cfr+"])
 def test_regret_bound(variant: Any):
-    """Regret of the game is at most the sum of positive counterfactual regrets, and that sum at most sum_I D_I sqrt(A_I T).
+    """Regret of the game is at most the sum of positive counterfactual regrets, and that at most sum_I D_I sqrt(A_I T).
 
-    Zinkevich et al. (2007), theorems 3 and 4, with D_I = 2 times the chance that the others let the game come to I, at most 2.
+    Zinkevich et al. (2007), theorems 3 and 4, with D_I = 2 times the others' reach of I, at most 2.
     """
     for name in ("numbers", "all ranks"):
         tree, state = tree_of(name), None
@@ -96,7 +96,7 @@ def test_exploitability_falls(name: str):
 
 
 def test_resumed_and_measured_runs(monkeypatch):
-    """Parts of a run are the whole; it stops at the tolerance; without iterations play is uniform."""
+    """Parts equal the whole run; the tolerance stops it; without iterations play is uniform."""
     tree, seen = tree_of("numbers"), []
     for variant in VARIANTS:
         once = solve.cfr(tree, iterations=30, variant=variant)

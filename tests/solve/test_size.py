@@ -1,4 +1,4 @@
-"""Estimated sizes, and games that the solver refuses."""
+"""Estimated sizes, and games that the solver rejects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TINY = solve.DECKS["tiny"]
 
 
 def test_estimate():
-    """Eight standard errors: a right program fails with a probability below 1e-4 (t with 7 degrees of freedom)."""
+    """Eight standard errors: an error probability below 1e-4 (t with 7 degrees of freedom)."""
     size, exact = solve.estimate_size(RULES, 7, samples=400), solve.enumerate_game(RULES, 7).num_histories
     error = (size.high - size.low) / 2 / 2.365
     assert 0 < error < 0.1 * exact

@@ -1,4 +1,4 @@
-"""One player's view as text, and how states, observations and beliefs show themselves."""
+"""One player's view as text, and the display of states, observations and beliefs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_an_observation_is_printed_without_the_hidden_hand():
 
 
 def line_of(state: State, player: int) -> str:
-    """Return the position with the number of the other hand's cards in place of it."""
+    """Return the position with a number of cards as the other hand."""
     places, *fields = text.format_position(state).split(" ")
     hands = places.split("/")
     hands[1 - player] = str(int(state.hands[1 - player].sum()))
@@ -58,7 +58,7 @@ def line_of(state: State, player: int) -> str:
 
 @pytest.mark.parametrize("name", slow_but(["default", "few cards", "rlcard, few cards"], corpus.RULES))
 def test_observations_of_random_games_come_back(name: str):
-    """From lines and from one line, those with the top card in the deck among them."""
+    """From several lines and from one line, also with the top card in the deck."""
     rules, states = corpus.RULES[name], corpus.games(name).states
     places, is_away = corpus.positions(name, 12), ~states.pile.any(-1) & ~states.terminated
     places += [tuple(place) for place in np.argwhere(is_away)[:10]]
@@ -77,7 +77,7 @@ def test_observations_of_random_games_come_back(name: str):
 
 
 def test_a_turn_that_depends_on_more_comes_back():
-    """A card just drawn, which its player alone sees; a Wild+4 that may be challenged."""
+    """A card just drawn, seen by its player alone; a Wild+4 that may be challenged."""
     rules = Rules.official()
     challenge = "player 0 to move, must draw 4, may challenge (red before)\n"
     for options, says in (
@@ -218,7 +218,7 @@ def test_repr_of_batches_traced_and_odd_contents_does_not_raise():
 
 
 def test_repr_of_shapes_beliefs_and_diagnostics():
-    """Shapes and dtypes by field, in place of values; beliefs in short."""
+    """Shapes and dtypes by field instead of values; short beliefs."""
     key = jax.random.key(0)
     state = jax.eval_shape(init, key)
     assert repr(jax.tree.map(lambda x: x.shape, state)).startswith(

@@ -1,4 +1,4 @@
-"""Positions as text: they are read, refused, and read back.
+"""Positions as text: parsed, rejected, and round-tripped.
 
 Contract: make_state; text of positions.
 """
@@ -37,7 +37,7 @@ def test_a_made_state_holds_the_given_cards():
 
 
 def test_colours_and_decks_of_made_states():
-    """A wild top needs a colour, a name or a letter; a coloured one may have its own; the deck may be spelt out."""
+    """A wild top needs a colour, a name or a letter; a coloured one may have its own; a deck may be given."""
     for color, expected in {"red": 0, "Yellow": 1, "b": 2, " G ": 3}.items():
         assert text.make_state("R5", "G1", "W", color=color).color == expected
     assert text.make_state("R5", "G1", "B7", color="blue").color == 2
@@ -88,7 +88,7 @@ def test_contradictions_are_refused():
 
 @functools.cache
 def some_states(name: str) -> State:
-    """Return endings and other positions of the corpus, without rewards and errors, which text leaves out: fields [N, ...]."""
+    """Return endings and other positions of the corpus, without rewards and errors, which text omits."""
     places = np.concatenate([corpus.endings(name)[:40], corpus.moments(name)[::37][:60]])
     states = corpus.at(corpus.games(name).states, places)
     return states.replace(rewards=np.zeros_like(states.rewards), error=np.zeros_like(states.error))

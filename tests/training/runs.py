@@ -14,14 +14,14 @@ from training.metrics import MetricsLog
 
 
 def trained(config: RunConfig, **launch) -> tuple[int, str]:
-    """Train in this process: the exit status, and what is written to the terminal."""
+    """Train in this process; return the exit status and the terminal's text."""
     terminal = io.StringIO()
     status = loop.train(config, Launch(quiet=True, **launch), Console(file=terminal, width=200))
     return status, terminal.getvalue()
 
 
 def interrupted(config: RunConfig, last: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
-    """Train in this process, until Ctrl-C comes in iteration `last`."""
+    """Train in this process until Ctrl-C in iteration `last`."""
     write = MetricsLog.write
     # A test run in the background ignores Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""Checkpoints: what they restore, what they refuse, and what is left of a damaged one."""
+"""Checkpoints: restored state, rejections, and damaged files."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_network_to_begin_with_may_learn_types(run: Path):
 
 
 def test_opponent_networks_and_evaluations_must_be_the_first_ones(run: Path):
-    """A changed opponent is refused; a score against others is dropped."""
+    """A changed opponent raises; a score against others is dropped."""
     file = run / "frozen.safetensors"
     save_network(file, random_network(config=NetworkConfig(width=8)))
     config = dataclasses.replace(SMALL, play=SelfPlay(opponents=("self", "linear", str(file))))

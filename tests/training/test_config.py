@@ -142,7 +142,7 @@ def test_files_and_options_are_refused(parse_text, capsys: pytest.CaptureFixture
 
 
 def changed(**parts: Any) -> ValueConfig:
-    """Return the defaults with some fields of nested configurations changed: play={"explore": 2}."""
+    """Return the defaults with changed fields of nested configurations: play={"explore": 2}."""
     for name, part in parts.items():
         parts[name] = dataclasses.replace(getattr(DEFAULT, name), **part) if isinstance(part, dict) else part
     return dataclasses.replace(DEFAULT, **parts)
@@ -228,7 +228,7 @@ def test_the_rules_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture, monke
 
 
 def test_the_learning_rate_is_highest_after_the_warm_up():
-    """Before the last update, however few there are. With a gradient of 1 Adam's step is as large as the rate."""
+    """Before the last update, however few there are. With a gradient of 1 Adam's step is the rate."""
     for num_updates, warmup in ((1, 0.02), (2, 0.9), (10, 0.5)):
         optimizer = Optimizer(learning_rate=0.5, warmup=warmup, final=0.1, weight_decay=0.0).make(num_updates)
         update, steps = jax.jit(optimizer.update), []

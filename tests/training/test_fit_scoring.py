@@ -1,4 +1,4 @@
-"""`training.fit_scoring`: the features that plays are compared by, and the fits, on synthetic numbers."""
+"""`training.fit_scoring`: features of compared plays, and fits, on synthetic numbers."""
 
 from __future__ import annotations
 

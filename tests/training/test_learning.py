@@ -1,6 +1,6 @@
-"""`training.value.learning`: returns, targets, losses and gradients by hand, in plain Python, and against a dense loss.
+"""`training.value.learning`: returns, targets, losses and gradients by hand and against a dense loss.
 
-All games have one shape and few states go through the network at a time, so that one small program serves most of the tests.
+Games of one shape and small chunks let most tests share one program.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CHUNK = 16
 
 @pytest.fixture(scope="module", autouse=True)
 def chunk() -> Iterator[None]:
-    """Two chunks of states and several of decisions, the last ones not full."""
+    """Two chunks of states and several of decisions, the last ones partly filled."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(learning._CHUNK, "cpu", CHUNK)
         yield
@@ -63,7 +63,7 @@ BY_HAND = [
 
 
 def test_lambda_returns_by_hand():
-    """Contract: TD(lambda) or Monte Carlo returns. Another game beside it changes nothing."""
+    """Contract: TD(lambda) or Monte Carlo returns. A neighbouring game changes nothing."""
     returns_of, rng = jax.jit(lambda_returns), np.random.default_rng(0)
     for transitions, trace, returns in BY_HAND:
         columns = (np.stack([column, rng.random(len(column))], axis=1).astype(np.float32) for column in transitions)
@@ -77,7 +77,7 @@ def states() -> State:
 
 @pytest.fixture(scope="module")
 def games(states: State) -> Episodes:
-    """Four games of unrelated positions: what is learned depends on each alone."""
+    """Return four games of unrelated positions."""
     legal = np.asarray(legal_all(states))
     rng = np.random.default_rng(0)
     action = np.array([rng.choice(np.flatnonzero(row)) for row in legal])
@@ -109,13 +109,13 @@ def games(states: State) -> Episodes:
 
 
 def both_sides(states: State) -> Observation:
-    """Observe as player 0 and player 1 of each position in turn, [2 N]."""
+    """Observe each position as player 0 and player 1 in turn, [2 N]."""
     twice = jax.tree.map(lambda leaf: np.repeat(leaf, 2, axis=0), states)
     return observe_all(twice, np.arange(2 * len(states.color)) % 2)
 
 
 class Row:
-    """An information state that is learned from."""
+    """An information state in the loss."""
 
     def __init__(self, step: int, game: int, player: int):
         self.step, self.game, self.player = step, game, player
@@ -133,7 +133,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def inputs(games: Episodes, states: State) -> Features:
-    """The network's input at each of the 32 information states, from observations."""
+    """Return the network's input at each of the 32 information states."""
     seen = both_sides(states)
     theirs = np.asarray(states.hands)[:, ::-1].reshape(-1, 108)
     believed = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[3:]).astype(np.float32), games.outlook)
@@ -193,9 +193,9 @@ def learn(network: Network, games: Episodes, key: jax.Array = KEY, shown: np.nda
 
 
 def test_losses_by_hand(games: Episodes, states: State):
-    """A network of equal outputs: P(win) 3/4, rank 5 twice as likely as others, every slot with 3/4.
+    """A network of constant outputs: P(win) 3/4, rank 5 twice as likely as others, every slot with 3/4.
 
-    Its values are equal, so the advantage loss is the squared distances of the estimates from their mean.
+    Its values are equal, so the advantage loss is the variance of the estimates.
     """
     network = zeros()
     log3 = np.float32(math.log(3))
@@ -233,7 +233,7 @@ def test_losses_by_hand(games: Episodes, states: State):
 
 
 def decisions(games: Episodes, states: State) -> list[tuple[int, np.ndarray, np.ndarray]]:
-    """List number, plays and estimates of the compared decisions: searched, by a player who learns with a hidden hand."""
+    """Return number, plays and estimates of the searched decisions of a player who learns with a hidden hand."""
     found = []
     search = np.asarray(games.search, np.float32).reshape(-1, cards.DRAW)
     for step, number in np.ndindex(STEPS, GAMES):
@@ -258,7 +258,7 @@ def test_without_a_search_or_its_weight_no_differences_are_learned(games: Episod
 
 @pytest.fixture(scope="module")
 def dense(games: Episodes, states: State, inputs: Features):
-    """Sums and gradients of the losses over all states and decisions together, by `jax.grad`."""
+    """Return sums and gradients of the losses over all states and decisions, by `jax.grad`."""
     index = np.array([row.index for row in ROWS])
     made = jax.tree.map(lambda leaf: leaf[index], inputs)
     target = TARGETS.reshape(-1)[index]
@@ -321,14 +321,14 @@ def test_gradients_are_those_of_a_dense_loss(games: Episodes, dense, monkeypatch
 
 
 def with_plays(games: Episodes, num_plays: int, num_steps: list[int]) -> Episodes:
-    """Let every decision have this many plays, all of them searched; the first one has returned 1 and the others 0."""
+    """Let every decision have `num_plays` searched plays; the first returned 1 and the others 0."""
     search = np.full((STEPS, GAMES, cards.DRAW), np.nan, np.float16)
     search[..., :num_plays] = np.arange(num_plays) == 0
     return games._replace(search=search, num_steps=np.array(num_steps))
 
 
 def test_of_many_plays_eight_take_part(games: Episodes, states: State):
-    """Ten plays, one estimate of 1 among zeros: if it is drawn, (1 - 1/8)^2 + 7 (1/8)^2 = 7/8, else 0."""
+    """Ten plays, one estimate of 1 among zeros: if drawn, (1 - 1/8)^2 + 7 (1/8)^2 = 7/8, else 0."""
     assert states.hands[0].sum(-1).min() > 1, "no play wins at once"
     made = with_plays(games, 10, [1, 0, 0, 0])
     drawn = [learn(zeros(), made, key, np.zeros_like(SHOWN))[0] for key in jax.random.split(jax.random.key(0), 80)]
@@ -340,7 +340,7 @@ def test_of_many_plays_eight_take_part(games: Episodes, states: State):
 
 
 def test_parts_of_the_games_add_up_to_the_whole(games: Episodes):
-    """So that devices can share them: the draw of plays depends on the game, and not on its place among others."""
+    """The drawn plays depend on the game and not on its place, so devices can share games."""
     network = random_network()
     whole = learn(network, with_plays(games, 12, NUM_STEPS))
     assert whole[0].decisions > 4

@@ -1,4 +1,4 @@
-"""The learning of a policy: its games against the engine, advantages and gradients by hand."""
+"""Policy learning: its games against the engine, advantages and gradients by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ACTOR_SHAPE, CRITIC_SHAPE = NetworkConfig(width=8, policy_head=True), NetworkCon
 
 
 def network(shape: NetworkConfig, scale: float) -> Network:
-    """Return a network with noise; an untrained one prefers nothing."""
+    """Return a network with noise, so that it has preferences."""
     fresh = jax.device_get(jax.jit(init_network, static_argnums=1)(jax.random.key(1), shape))
     rng = np.random.default_rng(2)
     return jax.tree.map(lambda leaf: leaf + np.float32(scale) * rng.standard_normal(leaf.shape, np.float32), fresh)
@@ -40,7 +40,7 @@ play = jax.jit(play_choices, static_argnames="num_rows")
 
 
 def rows_of(seed, actor: Network, critic: Network, number: int) -> Iterator[tuple[Any, Rows]]:
-    """Play rows of new games one by one, with one program, and yield each after the slots that it begins with."""
+    """Play rows of new games one by one, and yield each with the slots before it."""
     slots = begin_games(LANES)
     for _ in range(number):
         before = slots
@@ -50,14 +50,14 @@ def rows_of(seed, actor: Network, critic: Network, number: int) -> Iterator[tupl
 
 @pytest.fixture(scope="module")
 def played() -> tuple[list, list[Rows]]:
-    """Games row by row: the env slots before each row, at its choice, and the row."""
+    """Return games row by row: the env slots before each row, at its choice, and the row."""
     # Games are dealt in the first rows.
     before, rows = zip(*rows_of(SEED, ACTOR, CRITIC, 43), strict=True)
     return list(before[3:]), list(rows[3:])
 
 
 def test_rows_show_what_the_engine_shows(played):
-    """Features, legal plays, probabilities and values agree with states and observations, and bounds hold for the true hands."""
+    """Features, legal plays, probabilities and values agree, and bounds hold for the true hands."""
 
     @jax.jit
     def shown(tables, of_players):
@@ -106,7 +106,7 @@ unpack = jax.jit(lambda bounds: [color_bounds.unpack(each) for each in bounds])
 def test_games_are_those_of_random_play():
     """An untrained policy is uniform over legal plays; choices, winners and lengths are those of `simulate`.
 
-    Error probability of each of the five tests: 1e-6.
+    The error probability of each of the five tests is 1e-6.
     """
     actor, critic = (init_network(jax.random.key(0), shape) for shape in (ACTOR_SHAPE, CRITIC_SHAPE))
     # Each seed has games of its own.
@@ -143,9 +143,9 @@ def test_games_are_those_of_random_play():
 
 @pytest.mark.parametrize("discount", [1.0, 0.9])
 def test_advantages_by_their_definition(discount: float):
-    """Each is the lambda return of all choices up to the end of the game, written out, less the value of the choice.
+    """The lambda return of all choices up to the end of the game minus the value of the choice.
 
-    A value n transitions away has the factor gamma^n, an outcome gamma^(n - 1).
+    A value n transitions later has the factor gamma^n, an outcome gamma^(n - 1).
     """
     rng, trace = np.random.default_rng(0), 0.8
     shape = (40, 16)
@@ -207,7 +207,7 @@ def choices_of(row: Rows) -> Choices:
 
 
 def test_the_gradient_is_that_of_its_parts(played):
-    """Before any update: of A log pi, tau H and alpha KL, each written out, and of two cross-entropies."""
+    """Before any update: A log pi, tau H, alpha KL, and two cross-entropies."""
     choices, loss, scale = choices_of(played[1][30]), PolicyLoss(entropy=0.3, magnet=0.2, win_weight=0.5), np.float32(0.7)
     params = {"actor": ACTOR.params, "critic": CRITIC.params}
     sums, gradient = jax.jit(loss_and_gradient, static_argnums=(1, 4))(params, (ACTOR_SHAPE, CRITIC_SHAPE), choices, scale, loss)
@@ -235,7 +235,7 @@ def test_the_gradient_is_that_of_its_parts(played):
 
 
 def test_clipped_plays_have_no_gradient(played):
-    """Beyond the clip the surrogate is flat; the other terms have no weight here."""
+    """Beyond the clip the surrogate is flat; the other terms have weight 0."""
     choices, loss = choices_of(played[1][30]), PolicyLoss(entropy=0.0, win_weight=0.0)
     grown = choices._replace(log_prob=choices.log_prob - 1.0, advantage=np.abs(choices.advantage), magnet=None)
     params, shapes = {"actor": ACTOR.params, "critic": CRITIC.params}, (ACTOR_SHAPE, CRITIC_SHAPE)
@@ -247,7 +247,7 @@ def test_clipped_plays_have_no_gradient(played):
 
 
 def test_a_play_of_no_probability_is_never_drawn(monkeypatch: pytest.MonkeyPatch):
-    """Nor where a parallel sum differs from its neighbour by rounding."""
+    """Even if a parallel sum differs from its neighbour by rounding."""
     legal = np.zeros((1, cards.DRAW), bool)
     legal[0, [3, 20, 57]] = True
     log_probs = masked_log_probs(np.zeros(legal.shape, np.float32), legal)

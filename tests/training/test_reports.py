@@ -24,7 +24,7 @@ from unojax.value import load_network
 
 
 def test_metrics_of_repeated_iterations_are_replaced(tmp_path: Path):
-    """Numbers that are not finite are refused, since they are no JSON."""
+    """Numbers that are not finite raise, because JSON lacks them."""
     path = tmp_path / "metrics.jsonl"
     with MetricsLog(tmp_path, 0) as log:
         refusals({"JSON": lambda: log.write(0, {"loss": np.nan})})

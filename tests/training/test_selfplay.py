@@ -38,7 +38,7 @@ CHUNK = 13
 
 @pytest.fixture(scope="module", autouse=True)
 def chunk() -> Iterator[None]:
-    """Play some games at a time: two chunks are full, and the last one is not."""
+    """Play in two full chunks and a partial one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(selfplay._CHUNK, "cpu", CHUNK)
         yield
@@ -57,7 +57,7 @@ def games() -> Episodes:
 
 
 class Rows:
-    """The rows of unfinished games, flat: [R], and the positions in them."""
+    """The rows of unfinished games, flat, [R], and the positions in them."""
 
     def __init__(self, games: Episodes):
         self.step, self.game = np.nonzero(np.arange(len(games.action))[:, None] < games.num_steps)
@@ -103,7 +103,7 @@ def step_to(state: State, action: jax.Array, deck: jax.Array) -> State:
 
 
 def test_every_row_follows_from_the_one_before_by_the_rules(games: Episodes, rows: Rows):
-    """From a deal to the recorded end or to truncation; outlooks are those of the players' observations."""
+    """From a deal to the recorded end or to truncation; outlooks are those of the observations."""
     first = rows.step == 0
     assert first.sum() == NUM and games.is_over.mean() > 0.5
     assert (rows.states.hands[first].sum(-1) == 7).all() and (rows.states.pile[first].sum(-1) == 1).all()
@@ -130,14 +130,14 @@ def test_every_row_follows_from_the_one_before_by_the_rules(games: Episodes, row
 
 
 def test_seats_and_opponents_are_balanced(games: Episodes, rows: Rows):
-    """By number: the opponents in turn, and after each round of them the other seat."""
+    """Opponents alternate by number, and seats after each round of them."""
     assert games.learns[0::2].all(), "against itself"
     assert games.learns[1::4].tolist() == [[True, False]] * 8 and games.learns[3::4].tolist() == [[False, True]] * 8
     assert set(rows.mover[rows.by_network & ~games.learns[rows.game].all(1)]) == {0, 1}
 
 
 def test_the_network_chooses_what_it_values_most_except_when_it_explores(rows: Rows):
-    """And the opponent follows its policy. Error probability of each statistical test: 1e-6."""
+    """The opponent follows its policy. The error probability of each statistical test is 1e-6."""
     values = np.asarray(values_of(observe_all(rows.states, rows.mover), rows.legal[:, : cards.DRAW]))
     chosen = np.where(rows.action < cards.DRAW, values[np.arange(len(values)), np.minimum(rows.action, 59)], np.nan)
     best, could = values.max(-1), rows.by_network & rows.has_choice
@@ -178,7 +178,7 @@ def test_an_opponent_that_is_a_network_chooses_what_it_values_most(belief: Liter
 
 @pytest.mark.slow
 def test_the_same_key_plays_the_same_game_among_any_others(games: Episodes):
-    """Other games beside it, another order."""
+    """In another batch and another order."""
     rng = np.random.default_rng(0)
     order = rng.permutation(NUM)
     others = rng.permutation(NUM)[: NUM // 2]
@@ -240,7 +240,7 @@ def test_particle_beliefs_are_updated_and_searched(search: int, model: str):
 
 
 def test_searches_follow_the_type_of_each_sample(monkeypatch: pytest.MonkeyPatch):
-    """The rollouts receive samples with types, and the choice rule of each type; `test_rollouts.py` has their games."""
+    """Rollouts receive samples with types, and the choice rule of each type."""
     calls: list[tuple] = []
 
     def search(*decisions):
@@ -262,7 +262,7 @@ def test_searches_follow_the_type_of_each_sample(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.long
 @pytest.mark.parametrize("weight", [198.0, 0.0])
 def test_a_followed_search_is_averaged_with_the_network(weight: float):
-    """Without exploration every choice is the best one by the search's values, of weight 2, and the network's."""
+    """Without exploration every choice is best by the search's values, of weight 2, and the network's."""
     options = {"belief": "unseen", "explore": 0.0, "max_steps": 12, "search": 2, "follow_search": True}
     games = played(SelfPlay(opponents=(SELF,), search_weight=weight, **options), KEYS[:8])
     assert games.search is not None

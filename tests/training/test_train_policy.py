@@ -1,4 +1,4 @@
-"""Runs that train a policy: resumed, refused, and with a better player as result."""
+"""Runs of policy training: resumed, rejected, and with a better player as result."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TINY = PolicyConfig(
 
 
 def begin(config: PolicyConfig) -> tuple[Any, Any]:
-    """Return the program of an iteration, and the first state, placed as `train` does."""
+    """Return the program of an iteration, and the first state, placed as by `train`."""
     mesh = make_mesh()
     return config.make_iteration(mesh), loop.on_mesh(config.start(), mesh)
 

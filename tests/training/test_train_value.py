@@ -1,4 +1,4 @@
-"""Whole runs of `training.train_value`: killed and resumed, on many devices, in two processes; and better players."""
+"""Whole runs of `training.train_value`: killed and resumed, on many devices, in two processes; better players."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Runs:
 
 
 def finish(process: subprocess.Popen, status: int = 0) -> str:
-    """Wait for the end of a run and return what is written to the terminal."""
+    """Wait for the end of a run and return the terminal's text."""
     try:
         _, errors = process.communicate(timeout=TIMEOUT)
     finally:
@@ -125,7 +125,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled_once() -> Iterator[None]:
-    """Let runs in this process with the same plan share their program; `test_train_policy.py` evaluates networks."""
+    """Let runs in this process with the same plan share their program, without evaluations."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "evaluate", lambda *_: [Standing("uniform", paired_score(np.full((4, 2), 0.5)))])
         patch.setattr(trainer, "make_iteration", cache(make_iteration))
@@ -134,14 +134,14 @@ def compiled_once() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def whole(runs: Runs) -> str:
-    """The output of a whole run in this process, whose name is "whole"."""
+    """Return the output of a whole run in this process, named "whole"."""
     status, output = trained(runs.config("whole"))
     assert status == 0
     return output
 
 
 def test_a_run_writes_its_results(runs: Runs, whole: str):
-    """The network is the running average. A finished run, copied to another folder, is resumed to the same end."""
+    """The network is the running average. A copy of a finished run resumes to the same end."""
     folder = runs.folder / "whole"
     assert "1 device (" in whole and "iteration 0 of 4" in whole
     assert "uniform" in whole and "8" in whole and "win rate" in whole, "a table at the end"
@@ -170,7 +170,7 @@ def test_a_run_writes_its_results(runs: Runs, whole: str):
 
 
 def assert_same_end(runs: Runs, name: str, other: str) -> None:
-    """Check that everything except the times is equal, bit for bit."""
+    """Check that everything except the times is bit-identical."""
     for file in ("last.safetensors", "best.safetensors"):
         one, two = (load_file(runs.folder / run / file) for run in (name, other))
         assert one.keys() == two.keys()
@@ -213,7 +213,7 @@ def assert_same_training(runs: Runs, name: str, other: str) -> None:
 
 @pytest.mark.slow
 def test_eight_devices_train_as_one_does(runs: Runs, whole: str):
-    """Although the run is killed on the way: another key, or a lost state of the optimizer, would show, too."""
+    """The run is killed once: another key, or a lost optimizer state, would be visible."""
     assert "1 device (" in whole
     finish(runs.begin("eight", "--devices", "8", program=("-c", KILLED)), status=-9)
     assert len((runs.folder / "eight" / "metrics.jsonl").read_text().splitlines()) == 3, "the last one is half a line"
@@ -238,7 +238,7 @@ def test_two_processes_train_as_one_does(runs: Runs, whole: str):
 
 
 def test_refusals(runs: Runs, whole: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Contract: exact resume. A refused run changes no file and leaves no folder behind."""
+    """Contract: exact resume. A rejected run changes no file and leaves no folder."""
     assert "1 device (" in whole
     config = runs.config("whole")
 
@@ -299,7 +299,7 @@ def test_a_changed_evaluation_compares_the_networks_again(runs: Runs, whole: str
 
 
 def in_iteration(number: int, metric: float, parameter: float) -> Callable:
-    """Make a `trainer.make_iteration` that trains nothing, with this loss and average in one iteration."""
+    """Return a `trainer.make_iteration` that trains nothing, with this loss and average in one iteration."""
 
     def iterate(state: TrainState) -> tuple[TrainState, Metrics]:
         done, loss = int(state.iteration) + 1, np.float32(1.0)
@@ -312,7 +312,7 @@ def in_iteration(number: int, metric: float, parameter: float) -> Callable:
 
 
 def test_a_run_that_diverges_stops(runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """In its last iteration, which is not kept; previous ones are."""
+    """Its last iteration is dropped, previous ones stay."""
     for metric, parameter, message in (
         (np.nan, 0.0, "loss/win is nan, gradient norm is nan"),
         (np.inf, 0.0, "loss/win is inf"),
@@ -369,7 +369,7 @@ LEARNING = ValueConfig(
 @pytest.mark.long
 @pytest.mark.optimized
 def test_training_makes_a_better_player():
-    """The loss falls, and the win rate against uniform play rises above that of the untrained network; error probability 1e-6."""
+    """The loss falls, and the win rate against uniform play rises above the untrained network's; error probability 1e-6."""
     config, games = LEARNING, 2000
     plan = config.plan()
     mesh = make_mesh()

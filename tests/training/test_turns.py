@@ -1,4 +1,4 @@
-"""Learning under rules where drawing is a choice: inputs and losses by hand, and a whole run of training."""
+"""Learning under rules with optional draws: inputs and losses by hand, and a whole run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NOBODY = jnp.zeros((GAMES, 2), bool)
 
 @pytest.fixture(scope="module")
 def states() -> State:
-    """Decisions of random games, one after a Wild+4 at every third place."""
+    """Return decisions of random games, every third after a Wild+4."""
     found = random_states(8, 800, deciding=True, rules=TURNS)
     contested, others = (list(np.flatnonzero((found.contested >= 0) == is_one)) for is_one in (True, False))
     chosen = [(others if place % 3 else contested).pop() for place in range(NUM)]
@@ -51,7 +51,7 @@ def states() -> State:
 
 
 def look(states: State, players: jax.Array | np.ndarray) -> tuple[Features, object]:
-    """Return features and outlooks of players; of one size, so that there is one program."""
+    """Return features and outlooks of players, in batches of one size."""
     number = len(players)
     some = jax.tree.map(lambda leaf: np.resize(leaf, (DECISIONS, *np.shape(leaf)[1:])), (states, np.asarray(players, np.int32)))
     return jax.tree.map(lambda leaf: leaf[:number], look_at(*some))
@@ -71,7 +71,7 @@ def legal(states: State) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def games(states: State, legal: np.ndarray) -> Episodes:
-    """Games of unrelated positions: challenges after a Wild+4, else plays and draws in turn."""
+    """Return games of unrelated positions: challenges after a Wild+4, else plays and draws in turn."""
     rng = np.random.default_rng(1)
     action = np.array([rng.choice(np.flatnonzero(row[: cards.DRAW])) if row[: cards.DRAW].any() else 60 for row in legal])
     action[::3] = cards.CHALLENGE
@@ -101,13 +101,13 @@ def games(states: State, legal: np.ndarray) -> Episodes:
 
 
 def chances(states: State, action: np.ndarray) -> dict[int, np.ndarray]:
-    """Mark the choices that leave the rest to chance, by their column."""
+    """Mark the choices followed by chance, by their column."""
     return {DRAWS: (action == cards.DRAW) & (states.drawn < 0), CHALLENGES: action == cards.CHALLENGE}
 
 
 @pytest.fixture(scope="module")
 def inputs(games: Episodes, states: State) -> Features:
-    """The network's inputs, [2 NUM]: by observations, and the columns of chance by hand at steps 0 and 1 of the four."""
+    """Return the network's inputs, [2 NUM]: by observations, and chance columns by hand at steps 0 and 1 of the four."""
     twice = jax.tree.map(lambda leaf: np.repeat(leaf, 2, axis=0), states)
     made = jax.tree.map(np.array, look(twice, np.arange(2 * NUM) % 2)[0])
     action, step = np.asarray(games.action).reshape(-1), np.arange(NUM) // GAMES

@@ -23,7 +23,7 @@ SMALL = NetworkConfig(width=8, matches=True, policy_head=True, belief_head=True)
 
 
 def random_states(seed: int, number: int, *, deciding: bool = False, rules: Rules = RULES) -> State:
-    """Draw positions of unfinished random games, [number], NumPy; with `deciding` the player to move has a choice."""
+    """Return positions of unfinished random games, [number], NumPy; with `deciding`, at a choice."""
     name = next((name for name, known in corpus.RULES.items() if known == rules), None)
     played = play(0, num_games=80, num_steps=corpus.NUM_STEPS, rules=rules) if name is None else corpus.games(name)
     states = jax.tree.map(lambda leaf: leaf[:, :-1].reshape(-1, *leaf.shape[2:]), played.states)
@@ -46,7 +46,7 @@ def step_all(states: State, actions: jax.Array) -> State:
 
 
 def random_hands(seed: int, seen: Observation, number: int) -> tuple[bits.Words, np.ndarray]:
-    """Draw weighted hands that each of D observers' opponents may hold: uint32[D, number] each, float32[D, number]."""
+    """Return weighted possible hands of each of D observers' opponents: uint32[D, number] each, float32[D, number]."""
     rng = np.random.default_rng(seed)
     unseen = np.array(seen.rules.deck) - counts_of(seen.hand) - counts_of(seen.pile)
     hands = np.zeros((len(unseen), number, cards.NUM_TYPES), int)
@@ -61,7 +61,7 @@ pack = jax.jit(bits.pack)
 
 
 def random_network(seed: int = 0, config: NetworkConfig = SMALL) -> Network:
-    """Draw all numbers of a network, so that it distinguishes all inputs. NumPy."""
+    """Return a network with random parameters, so that it distinguishes all inputs. NumPy."""
     rng = np.random.default_rng(seed)
     shapes = jax.eval_shape(lambda: init_network(jax.random.key(0), config))
     return jax.tree.map(lambda leaf: 0.3 * rng.standard_normal(leaf.shape, np.float32), shapes)
@@ -75,7 +75,6 @@ def outlooks_of(seen: Observation) -> Outlook:
 
 @jax.jit
 def says(network: Network, made: Features) -> Outputs:
-    """Return a network's outputs for features."""
     return network(made)
 
 

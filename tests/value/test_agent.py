@@ -90,7 +90,7 @@ def test_refusals(states: State):
 
 
 def test_agents_are_equal_if_their_networks_are(tmp_path: Path):
-    """As static arguments, too, which find compiled programs by equality; one program serves all networks of a shape."""
+    """Also as static arguments; one program serves all networks of a shape."""
     file, other_network = tmp_path / "last.safetensors", jax.tree.map(lambda leaf: leaf + 1, NETWORK)
     agents = []
     for network in (NETWORK, other_network, NETWORK):
@@ -123,7 +123,7 @@ def test_agents_are_equal_if_their_networks_are(tmp_path: Path):
 
 @pytest.fixture(scope="module")
 def states() -> State:
-    """24 decisions, four forced positions, and four that differ in the hidden hand alone."""
+    """Return 24 decisions, four forced positions, and four that differ in the hidden hand alone."""
     others = [state for state, _ in FORCED] + HIDDEN
     found = random_states(31, NUM - len(others), deciding=True)
     return jax.tree.map(lambda leaf, *one: np.concatenate([leaf, np.stack(one)]), found, *others)
@@ -149,7 +149,7 @@ def _decide(numbers, skeleton, states: State):
 
 @pytest.fixture(scope="module")
 def decide(states: State):
-    """Memory and action of each agent that begins in these positions."""
+    """Return memory and action of each agent that begins in these positions."""
     return {agent.name: _decide(*static.split((agent,)), states) for agent in AGENTS}
 
 
@@ -162,7 +162,7 @@ def look(seen, memory):
 
 
 def test_agents_take_the_best_play(states: State, decide):
-    """By the values, or logits, of the network; forced moves and wins too, and without the hidden hand."""
+    """By values or logits, with forced moves and wins, and without the hidden hand."""
     seen, legal = seen_and_legal(states)
     one, key = jax.tree.map(lambda leaf: leaf[0], seen), jax.random.key(0)
     assert jax.eval_shape(UNSEEN.init, key, one) == jax.eval_shape(UNSEEN.update, key, (), one, np.int32(-1), one) == ()
@@ -185,7 +185,7 @@ def test_agents_take_the_best_play(states: State, decide):
 
 
 def test_the_type_of_the_opponent_changes_the_values(states: State, decide):
-    """Only P(type) differs: the hands do not."""
+    """The hands are equal, only P(type) differs."""
     seen, legal = seen_and_legal(states)
     memory = decide[PARTICLES.name][0]
 

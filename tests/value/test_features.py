@@ -41,7 +41,7 @@ COLORED_RANKS = range(13)
 
 @pytest.fixture(scope="module")
 def seen() -> Observation:
-    """Observations of both players in 40 positions: [80]."""
+    """Return observations of both players in 40 positions, [80]."""
     states = random_states(1, 40)
     return jax.device_get(observe_all(repeated(states, 2), np.tile(np.arange(2), 40)))
 
@@ -55,7 +55,6 @@ def look(seen: Observation, hands: bits.Words, weights: jax.Array) -> tuple[Outl
 
 
 def fits(card_type: int, color: int, rank: int) -> bool:
-    """Return whether a card may be played on a top card of this active colour and rank."""
     return card_type >= 52 or card_type // 13 == color or card_type % 13 == rank
 
 
@@ -211,7 +210,7 @@ def test_probability_of_none_is_exact_at_the_edges():
 
 @jax.jit
 def look_at(state: State) -> tuple[View, Outlook, Features, Features]:
-    """Return a view of player 0, its outlook and features, and the features if it knew the hidden hand."""
+    """Return a view of player 0, its outlook and features, and the features given the hidden hand."""
     view = view_of(observe(state, 0))
     outlook = outlook_of_unseen(view)
     return view, outlook, features(view, outlook), features(view, outlook_of_hand(bits.pack(state.hands[1])))
@@ -232,7 +231,7 @@ def test_an_opponent_who_holds_all_unseen_cards_is_known_and_no_unseen_card_is_f
 
 
 def test_certain_and_repeated_hands(seen: Observation):
-    """A hand with all the weight is a known hand, and the weights of equal hands add up."""
+    """A hand with all the weight is known, and weights of equal hands add up."""
     hands, weights = random_hands(4, seen, NUM_HANDS)
     known = jax.jit(outlook_of_hand)(tuple(np.asarray(word)[:, 0] for word in hands))
     first = np.eye(NUM_HANDS, dtype=np.float32)[np.zeros(NUM, int)]

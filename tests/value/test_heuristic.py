@@ -1,4 +1,4 @@
-"""The heuristic value against positions by hand and plain Python, and as a network of searches and agents."""
+"""The heuristic value against plain Python, and as a network of searches and agents."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_positions_by_hand():
 
 
 def value_by_hand(one: Observation, hands: np.ndarray, probs: np.ndarray) -> float:
-    """Compute V in plain Python, hand by hand: bool[N, 108] with probabilities."""
+    """Return V in plain Python over hands, bool[N, 108], with probabilities."""
     top, color = int(one.top_rank), int(one.color)
 
     def is_playable(slot: int) -> bool:

@@ -1,4 +1,4 @@
-"""`unojax.value.network`: properties that hold for all parameters."""
+"""`unojax.value.network`: properties for all parameters."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NUM = 12
 
 
 def slots_after(new: np.ndarray) -> np.ndarray:
-    """Return the new slot of each slot, int[108]. The wild slots of a block are copy numbers and no colours: they stay."""
+    """Return the new slot of each slot, int[108]. Wild slots, which are copy numbers, stay."""
     slots = np.arange(108).reshape(4, 27)
     moved = slots.copy()
     moved[:, :25] = slots[new, :25]
@@ -66,7 +66,7 @@ def look(states: State, player: jax.Array, hands: Hands) -> tuple[Features, Feat
 
 @pytest.fixture(scope="module")
 def seen_by_all() -> tuple[Features, Features]:
-    """Features of 12 positions under each permutation of the colours, [24, 12, ...]."""
+    """Return features of 12 positions under each permutation of the colours, [24, 12, ...]."""
     states, player = random_states(11, NUM), np.arange(NUM) % 2
     hands, weights = random_hands(12, observe_all(states, player), 4)
     onehots, log_weights = np.asarray(bits.unpack(hands)), np.log(weights)
@@ -83,7 +83,7 @@ def made(seen_by_all) -> Features:
 
 
 def test_outputs_permute_with_the_colours(seen_by_all, made: Features):
-    """The value stays, and so it does with the uniform belief; features, policy and belief permute."""
+    """The value is invariant; features, policy and belief permute."""
     outputs = jax.device_get(says(random_network(), made))
     for value in (outputs.value, np.asarray(says(random_network(), seen_by_all[1]).value)):
         np.testing.assert_allclose(value, np.broadcast_to(value[:1], value.shape), atol=2e-6)
@@ -100,7 +100,7 @@ def test_outputs_permute_with_the_colours(seen_by_all, made: Features):
 
 
 def test_the_active_colour_and_the_optional_inputs_count(made: Features):
-    """Pooling over the colours alone would lose the active one. Matches and types are read only by networks with these parts."""
+    """Pooling alone would lose the active colour. Only networks with matches and types read them."""
     column = COLOR_COLUMNS.index("active colour")
     assert (made.color[..., column].sum(-1) == 1).all()
     color = made.color.copy()

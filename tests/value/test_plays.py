@@ -1,4 +1,4 @@
-"""`unojax.value.plays` against positions valued one by one, after real steps of the game."""
+"""`unojax.value.plays` against positions evaluated one by one, after real steps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NETWORK = random_network()
 
 @pytest.fixture(scope="module")
 def states() -> State:
-    """30 decisions, and two with a last card to play, by either player."""
+    """Return 30 decisions, and two with a last card to play, by either player."""
     last = [seated(seat, "R7", "B3 B4", "R2") for seat in (0, 1)]
     found = random_states(21, NUM - 2, deciding=True)
     return jax.tree.map(lambda leaf, *ends: np.concatenate([leaf, np.stack(ends)]), found, *last)
@@ -46,7 +46,7 @@ def seen(states: State) -> Observation:
 
 @pytest.fixture(scope="module")
 def hands(states: State, seen: Observation):
-    """Weighted hands, and the true one."""
+    """Return weighted hands, and the true one."""
     theirs = np.asarray(states.hands)[np.arange(NUM), 1 - states.current_player]
     return *random_hands(22, seen, 6), pack(theirs)
 
@@ -91,7 +91,7 @@ def test_plays_have_the_values_of_the_positions_after_them(states: State, seen, 
 
 
 def test_a_play_is_one_transition(states: State, seen, outlooks):
-    """Under a discount, all values except those of wins are smaller by its factor."""
+    """A discount multiplies all values except those of wins."""
     legal = np.asarray(legal_all(states))[:, : cards.DRAW]
     discounted = replace(NETWORK, config=replace(NETWORK.config, discount=0.8))
     whole, less = (np.asarray(values_of(network, seen, outlooks["unseen"], legal))[legal] for network in (NETWORK, discounted))
@@ -111,7 +111,7 @@ def test_a_decision_has_the_same_values_among_others(states: State, seen, outloo
 
 @pytest.mark.slow
 def test_the_chunk_changes_no_result(states: State, seen, outlooks):
-    """Agents have all plays in one chunk, `test_agent.py`."""
+    """`test_agent.py` has all plays in one chunk."""
     legal = np.asarray(legal_all(states))[:, : cards.DRAW]
     assert legal.sum() > 30 and legal.sum() % 16
     one, other = (values_of(NETWORK, seen, outlooks["hands"], legal, chunk=size) for size in (16, 7))

@@ -1,4 +1,4 @@
-"""Networks in files, and the one in the package."""
+"""Networks in files, and the shipped one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def metadata_of(path: Path) -> dict[str, str]:
 
 
 def test_a_network_is_loaded_as_it_was_saved(saved: Path, tmp_path: Path):
-    """From the host or a device, with its notes; also while a program is traced, as the leaf of a search is."""
+    """From the host or a device, with its notes; also while a program is traced."""
     assert_trees_equal(load_network(saved), random_network())
     assert load_network(str(saved)).config == SMALL
     assert_trees_equal(jax.jit(lambda: load_network(saved).params)(), random_network().params)

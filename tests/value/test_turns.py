@@ -1,7 +1,4 @@
-"""Positions after choices, and what networks see under rules where drawing is a choice or penalties add up, against the game.
-
-The rules that depend on more than the top card are those of `unojax.value.features.has_turn_columns`.
-"""
+"""Positions after choices, and networks' inputs, under rules with `has_turn_columns`, against the game."""
 
 from __future__ import annotations
 
@@ -73,7 +70,7 @@ MARKS = {"default": [], "turns": [], "official": [pytest.mark.slow]}
 
 
 class Compared(NamedTuple):
-    """Choices, [N]: `found` and `truth` are the position after each, as the mover sees it."""
+    """Choices, [N]: `found` and `truth` are the mover's view of the position after each."""
 
     found: View
     is_won: jax.Array
@@ -105,13 +102,12 @@ def compare(states: State, actions: jax.Array) -> Compared:
 
 
 def parts(tree, number: int) -> list:
-    """Split the leading axis into equal parts."""
     return [jax.tree.map(lambda leaf, i=i: jnp.split(leaf, number)[i], tree) for i in range(number)]
 
 
 @pytest.fixture(scope="module")
 def choices():
-    """Legal choices at random decisions, by rules: the positions, the actions, and the comparison with the game."""
+    """Return legal choices at random decisions, by rules: positions, actions, and the comparison with the game."""
     kept: dict[Rules, tuple[State, np.ndarray, Compared]] = {}
 
     def of(rules: Rules) -> tuple[State, np.ndarray, Compared]:
@@ -151,7 +147,7 @@ def assert_views_equal(found: View, truth: View, where: np.ndarray) -> None:
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=MARKS.get(n, [pytest.mark.slow, pytest.mark.long])) for n in COMPARED])
 def test_the_position_after_a_choice_is_that_of_the_game(choices, name: str):
-    """And the views and features of it; a table shows a player what it observes."""
+    """Views and features agree, from tables and from states."""
     states, action, made = choices(COMPARED[name])
     assert not (made.after.error ^ states.error).any() and set(states.current_player.tolist()) == {0, 1}
     # A draw depends on chance, and a challenge on the other hand. A player who has drawn passes.
@@ -185,7 +181,7 @@ def test_the_compared_choices_are_of_every_kind(choices):
 
 @jax.jit
 def look(state: State, about: jax.Array, player: jax.Array) -> tuple[Account, Features, Features]:
-    """Return the account that a player sees, features, and those of the same cards under the default rules."""
+    """Return a player's view of the account, features, and those of the same cards under the default rules."""
     view = view_of(observe(state, player))
     plain = replace(view, rules=Rules(), account=())
     seen = features(view, outlook_of_unseen(view), about)
@@ -193,7 +189,7 @@ def look(state: State, about: jax.Array, player: jax.Array) -> tuple[Account, Fe
 
 
 def turn_columns(state: State, player: int, about: int = 0) -> tuple[list[str], dict[str, float]]:
-    """Return the colours marked as those before a Wild+4, and the additional shared columns that are not 0, by their names."""
+    """Return the colours marked as active before a Wild+4, and the further shared columns that are not 0."""
     _, made, plain = jax.device_get(look(state, np.uint32(about), np.int32(player)))
     for name in ("color", "shared"):
         both, base = getattr(made, name), getattr(plain, name)
@@ -309,7 +305,7 @@ def test_networks_play_only_by_turns_that_they_were_trained_for(tmp_path: Path):
 
 
 def test_training_can_begin_with_a_network_of_plainer_turns():
-    """The columns that it lacks begin with zero weights, so its values stay."""
+    """Missing columns begin with zero weights, so values stay."""
     plainer = str(resources.files("unojax.value") / "value.safetensors")
     config = ValueConfig(init=plainer, network=replace(ValueConfig().network, width=192), play=SelfPlay(rules="house"))
     begun, shipped = config.network_of(config.start()), load_pretrained()

@@ -1,4 +1,4 @@
-"""Games for the tests of pictures: positions of the corpus under the default rules, as lists of states."""
+"""Games for the tests of pictures: positions of the corpus under the default rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ jitted_observe = jax.jit(observe)
 
 @cache
 def games() -> list[list[State]]:
-    """Return the positions of some games, without the steps whose action was illegal or that followed the end."""
+    """Return the positions of some games, without illegal steps."""
     states = corpus.games("default").states
     rows = [(game, np.unique(states.step_count[game], return_index=True)[1]) for game in NUMBERS]
     return [[jax.tree.map(lambda leaf, i=i, game=game: leaf[game, i], states) for i in steps] for game, steps in rows]
@@ -33,14 +33,14 @@ def some_positions() -> list[State]:
 
 
 def trajectory(states: list[State], *, padding: int = 3) -> Trajectory:
-    """Return a game as `record.play_game` does: after the end, the last position repeats."""
+    """Return a game in the form of `record.play_game`: after the end, the last position repeats."""
     actions = [state.last_action for state in states[1:]] + [NO_ACTION] * padding
     rows = states + states[-1:] * padding
     return Trajectory(jax.tree.map(lambda *leaves: np.stack(leaves), *rows), np.array(actions, np.int32))
 
 
 def with_other_hand(state: State, player: int) -> State:
-    """Exchange a player's cards for as many unseen ones: the position is the same to everyone else."""
+    """Exchange a player's cards for unseen ones, which nobody else can notice."""
     hands = np.asarray(state.hands).copy()
     held, deck = cards.count_types(hands[player]), cards.count_types(state.deck)
     unseen = np.repeat(np.arange(cards.NUM_TYPES), held + deck)

@@ -1,4 +1,4 @@
-"""Readers of pictures and pages: what a test wants to know of an SVG or an HTML text."""
+"""Readers of SVG and HTML."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_batches_are_a_line():
 
 
 def test_anything_else_has_no_picture():
-    """Neither under a transformation, nor if a field is missing, has another shape or is out of range."""
+    """Under a transformation, or if a field is missing, has another shape or is out of range."""
     shown = []
 
     def look(state):

@@ -1,4 +1,4 @@
-"""Pictures of a position show the cards that their viewer may know and no others, and each card can be read."""
+"""Pictures of a position: only the viewer's cards, each readable."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_no_picture_depends_on_what_it_hides_and_an_observation_looks_like_its_p
 
 
 def test_cards_of_a_hand_can_be_told_apart():
-    """As mixed as can be, which shows that the hand is sorted; within the picture, without covering each other's corners."""
+    """Sorted, within the picture, with visible corners."""
     names = [cards.TYPE_NAMES[t] for t in np.repeat(np.arange(cards.NUM_TYPES), cards.COPIES)]
     names.remove("G5")
     for player, num in itertools.product((0, 1), (1, 2, 7, 15, 25, 27, 28, 40, 90)):
@@ -95,7 +95,7 @@ def test_every_face_differs_and_bears_its_sign_and_colour():
 
 
 def test_what_a_picture_says():
-    """The player to move, what is due, the last move and the result."""
+    """The player to move, the penalty, the last move and the result."""
     few = Rules(deck=deck_of("R1 B2 G3"), hand_size=1)
     for state, said in [
         (

@@ -1,4 +1,4 @@
-"""Why a card can't be played: a reason that is true under the rules of the game."""
+"""Reasons why a card can't be played are true under the rules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_reason_for_a_card_that_can_not_be_played_is_true_under_the_rules():
 
 
 def test_no_false_reason_is_given_for_a_card_that_fits_the_top():
-    """As under a rule that this function does not know."""
+    """Under a rule that the function does not know."""
     view = observe(make_state("R5 W G8", "Y0", "R+2"), 0)
     for card in ("R5", "W"):
         said = why_not(view, set(), cards.TYPE_NAMES.index(card), notation=True)

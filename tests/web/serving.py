@@ -1,4 +1,4 @@
-"""Tabs of a browser without a browser: `Tab` calls the games of a server directly, `Page` connects to a running server."""
+"""Browser tabs without a browser: `Tab` calls the games of a server directly, `Page` connects to a running server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SMALL = {"deck": "numbers", "hand_size": "3", "seed": "5", "opponent": "uniform"
 
 
 class Tab:
-    """A tab that sends clicks about the position that it was shown last, and keeps all messages. Everything sent is JSON."""
+    """A tab that sends clicks about the last shown position, and keeps all messages. Everything sent is JSON."""
 
     def __init__(self, folder: Path, defaults: Defaults | TableDefaults, name: str | None = None):
         self.name, self.sent = name or str(uuid.uuid4()), list[dict[str, Any]]()
@@ -48,7 +48,6 @@ class Tab:
         self.send(kind="board", content={"kind": kind} | place | content)
 
     def play_first(self) -> None:
-        """Play the first card that may be played."""
         held = next(held for held in self.state["hand"] if held["playable"])
         self.click("play", card=held["card"], color="red")
 
@@ -66,14 +65,14 @@ class Tab:
 
     @property
     def record(self) -> str:
-        """Text of the game, as the page saves it."""
+        """Return the game's text, as the page saves it."""
         self.send(kind="save")
         return self.sent.pop()["text"]
 
 
 @contextmanager
 def serve(folder: Path, *, port: int = 0, defaults: Defaults | TableDefaults = DEFAULTS) -> Iterator[Server]:
-    """Run a server until the end of the block. With the same folder and port, it is the same server again."""
+    """Run a server. The same folder and port continue the same server."""
     server = Server(defaults, port=port, folder=folder)
     began, stop = threading.Event(), asyncio.Event()
     loops: list[asyncio.AbstractEventLoop] = []
@@ -95,7 +94,7 @@ def serve(folder: Path, *, port: int = 0, defaults: Defaults | TableDefaults = D
 
 
 def ask(server: Server, path: str = "/", method: str = "GET", **headers: str) -> tuple[int, str, dict[str, str]]:
-    """Return an answer as it is: status, text and headers; no redirection is followed."""
+    """Return status, text and headers of an answer, without following redirections."""
     connection = HTTPConnection(ADDRESS, server.port, timeout=60)
     connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
     answer = connection.getresponse()
@@ -143,7 +142,7 @@ class Page:
         self.send(json.dumps({"game": self.name} | message))
 
     def hear(self, kind: str) -> dict[str, Any]:
-        """Return the next message of a kind; others before it are ignored."""
+        """Return the next message of a kind; ignore others before it."""
 
         async def read() -> dict[str, Any]:
             while True:

@@ -1,4 +1,4 @@
-"""`unojax play --web`: an address that answers, an end by Ctrl-C, and refusals of one line."""
+"""`unojax play --web`: its address, Ctrl-C, and errors of one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server of games: only its own pages are answered, every page gets its own game's messages, and none waits for Python."""
+"""The server of games: it answers its own pages only, with the messages of their games, and never blocks."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def wait_for(done: Callable[[], object]) -> None:
 
 
 def test_pages_are_heard_while_python_thinks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd, caplog):
-    """Pages that answer pings stay and pages that leave are removed; a server that stops while it works complains of nothing."""
+    """Pages that answer pings stay, pages that leave are removed, and a working server stops silently."""
     monkeypatch.setattr("unojax.web.server._PING_SECONDS", 0.1)
     held, second = threading.Event(), threading.Event()
     with serve(tmp_path) as server, Page(server) as page:

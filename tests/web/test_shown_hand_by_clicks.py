@@ -1,4 +1,4 @@
-"""A hand that was shown at a challenge, entered by clicks; without a browser."""
+"""A hand shown at a challenge, entered by clicks, without a browser."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def page() -> Page:
 
 
 def test_a_hand_by_clicks(page: Page) -> None:
-    """The page asks for as many cards as they hold, takes one back, and offers no card that is in sight."""
+    """The page requests the right number of cards, takes one back, and offers unseen cards only."""
     page.press("I challenge, and see their hand …")
     assert page.state["says"] == "Which cards did they show? 0 of 2."
     assert {"R2", "W"} <= page.open_cards and not {"R0"} & page.open_cards
@@ -78,7 +78,7 @@ def test_a_hand_by_clicks(page: Page) -> None:
 
 
 def test_a_challenge_is_corrected_by_clicks(page: Page) -> None:
-    """A challenge entered without the hand gets it afterwards, and the later draw stays."""
+    """The hand is added to an earlier challenge, and the later draw stays."""
     page.press("I challenge, and won")
     page.click("draw")
     assert page.events[2:] == ["challenge(won)", "draw"]
@@ -89,7 +89,7 @@ def test_a_challenge_is_corrected_by_clicks(page: Page) -> None:
 
 
 def test_a_correction_that_can_not_be_is_refused(page: Page) -> None:
-    """The hand shown would make the challenge a lost one, after which they don't draw."""
+    """The shown hand would make the challenge lost, which contradicts the later draw."""
     page.press("I challenge, and won")
     page.click("draw")
     page.click("fix", number=3)

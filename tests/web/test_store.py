@@ -1,4 +1,4 @@
-"""One store for the games of tabs, of a person against an agent and of other people: bounded in memory, old files removed."""
+"""One store for all games of tabs: bounded in memory, old files removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def name_of(number: int) -> str:
 
 
 def test_the_last_used_games_are_in_memory(tmp_path: Path) -> None:
-    """A game that was dropped is loaded from its file again; the game used last is not dropped."""
+    """A dropped game is loaded from its file again; the game used last is not dropped."""
     store, loads = Store[str](tmp_path / "games"), list[Path]()
 
     def load(path: Path) -> str:
@@ -72,7 +72,7 @@ def test_old_files_are_removed_at_the_start(defaults: Defaults | TableDefaults, 
 
 
 def test_many_tables_are_bounded(tmp_path: Path) -> None:
-    """The first table leaves memory, and is the same again from its file."""
+    """The first table leaves memory, and its file restores it."""
     table = Table("R1 R5 Y2 YS B7 G+2 W", "R0")
     table.play("r5")
     table.save(tmp_path / f"{name_of(0)}.json")

@@ -1,4 +1,4 @@
-"""Tables in the browser: a deal and events by clicks, corrections, and that no game is lost."""
+"""Tables in the browser: a deal and events by clicks, corrections, saved games."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_deal_by_clicks(tab: Table):
 
 
 def test_a_game_by_clicks(dealt: Table):
-    """Plays and draws of both, a pass, advice on the person's turn; another server continues, another deal replaces the game."""
+    """Plays and draws of both, a pass, advice; another server continues, another deal replaces the game."""
     tab = dealt
     tab.pick("R1")
     tab.click("draw")

@@ -1,4 +1,4 @@
-"""Games of browser tabs: the effects of a page's messages, and that no game is lost."""
+"""Games of browser tabs: the effects of a page's messages, and saved games."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from unojax.web.games import read_rules
 
 @pytest.fixture
 def tab(tmp_path: Path) -> Tab:
-    """A tab with a game in which the person has moved."""
+    """Return a tab with a game in which the person has moved."""
     tab = Tab(tmp_path, DEFAULTS)
     tab.send(kind="hello")
     tab.play_first()
@@ -34,7 +34,7 @@ def fail(*_: Any) -> None:
 
 
 def waiting_game() -> str:
-    """Return the file of a game in which the opponent is to begin."""
+    """Return the file of a game in which the opponent begins."""
     replay = Session(parse_agent("uniform"), seat=1, seed=5, rules=Rules()).replay()
     return GameFile.of(replay, players=("uniform", "person"), seed=5).to_json()
 
@@ -86,7 +86,7 @@ def test_a_kept_game_whose_opponent_fails_is_set_aside(tmp_path: Path, monkeypat
 
 
 def test_an_opponent_that_fails_at_once_costs_no_game(tab: Tab, monkeypatch: pytest.MonkeyPatch):
-    """The file and the page have the last game again, and a click continues it."""
+    """File and page return to the last game, and a click continues it."""
     for message in ({"kind": "deal", "choices": SMALL | {"seat": "1"}}, {"kind": "load", "text": waiting_game()}):
         kept, before, sent = tab.path.read_text(), tab.state, len(tab.states)
         with monkeypatch.context() as patch:
@@ -156,7 +156,7 @@ def test_a_full_disk_is_reported_after_the_position(tmp_path: Path, monkeypatch:
 
 
 def test_rules_of_the_form():
-    """Fields that the form lacks are the defaults, unless the game's rules are the person's own."""
+    """Fields that the form lacks have their defaults, unless the person set the game's rules."""
     form = {"preset": "fields", "hand_size": "5", "deck": "full"}
     few = replace(Rules(), hand_size=5)
     assert read_rules(form, Rules()) == read_rules(form, Rules.official()) == few

@@ -1,4 +1,4 @@
-"""Boards without a page: the messages that a page would get, and the clicks that it would send."""
+"""Boards without a page: the messages to a page, and its clicks."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ MY_TURN = "R0,R2,Y1,W,W+4/Y0,Y2/-/* R3 0 0 0 - *"
 
 
 class Comm(BaseComm):
-    """The channel that a Jupyter kernel would open for a widget; keeps the messages of the widget.
+    """The channel between a Jupyter kernel and a widget; keeps the widget's messages.
 
-    They are JSON of the Jupyter widget protocol: the first has the whole state, the later ones its changes.
+    They are JSON of the Jupyter widget protocol: the first has the whole state, later ones its changes.
     """
 
     def __init__(self, *args: Any, **kwargs: Any):
@@ -40,22 +40,21 @@ class Comm(BaseComm):
         self.sent.append(json.loads(json.dumps(data)))
 
     def receive(self, data: dict[str, Any]) -> None:
-        """Take a message from the page."""
         self.handle_msg({"content": {"data": data}, "buffers": []})
 
     def click(self, **content: Any) -> None:
-        """Take a click from the page, about the position that was sent last unless it names another."""
+        """Receive a click about the last sent position, unless it names another."""
         place = {name: self.states[-1][name] for name in ("game", "turn")}
         self.receive({"method": "custom", "content": place | content})
 
     @property
     def states(self) -> list[dict[str, Any]]:
-        """Data of the page, in order."""
+        """Return data of the page, in order."""
         return [state for data in self.sent if (state := data.get("state", {}).get("state"))]
 
     @property
     def notices(self) -> list[str]:
-        """Messages to the person."""
+        """Return messages to the person."""
         return [data["content"]["text"] for data in self.sent if data.get("method") == "custom"]
 
 

@@ -1,4 +1,4 @@
-"""The board without a browser: a page gets what the person may know, and clicks play."""
+"""The board without a browser: a page gets the person's view only, and clicks play."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def clicks_of(state: dict) -> list[dict]:
 
 
 def play_by_clicks(seed: int, rules: Rules = RULES) -> tuple[Board, Comm]:
-    """Play a game by random clicks; the person sits at seat 0 and 1 by turns."""
+    """Play a game by random clicks, in seat 0 and 1 by turns."""
     board, comm = make(lambda: Board(**(QUIET | {"rules": rules}), seat=seed % 2, seed=seed))
     random = np.random.default_rng(seed)
     while not board.is_over:
@@ -60,7 +60,7 @@ def play_by_clicks(seed: int, rules: Rules = RULES) -> tuple[Board, Comm]:
 
 @pytest.fixture(autouse=True)
 def quick_advisor(monkeypatch) -> None:
-    """Replace the advisor, which compiles its summary of a game for the next one."""
+    """Replace the advisor, which would compile."""
     monkeypatch.setattr("unojax.board.game.Advisor", TellTale)
 
 
@@ -91,7 +91,7 @@ def test_games_by_clicks_are_recorded_and_nothing_is_revealed_before_their_end(g
 
 
 def test_states_show_the_positions_of_the_record_as_the_person_sees_them(games):
-    """Cards that the person drew are new in the hand and named in the moves; those that the opponent drew are not."""
+    """The person's drawn cards are marked as new and named in the moves; the opponent's are not."""
     kinds, num_new = Counter(), 0
     for seed, (board, comm) in zip(SEEDS, games, strict=True):
         me, replay = seed % 2, board.record.replay()
@@ -175,7 +175,7 @@ def test_clicks_that_are_no_play_are_explained_and_late_or_odd_ones_ignored():
 
 
 def test_the_page_says_what_the_rules_of_the_game_allow():
-    """A penalty that must be answered is not drawn, and after a draw that fits nothing the next draw is no pass."""
+    """A penalty that must be answered is not drawn, and after an unplayable draw the next draw is no pass."""
     house = Rules.house(deck=RULES.deck, hand_size=3)
     start = parse_position("R1,Y+2/Y0,Y2/-/* R+2 0 2 1 R+2 *", rules=house)
     passing = [{"kind": "draw", "words": "pass"}]

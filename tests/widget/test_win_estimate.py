@@ -19,14 +19,13 @@ from unojax.widget import Board
 
 @pytest.fixture
 def telltale(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the advisor by one without a cost, whose numbers depend on everything that it is given."""
+    """Replace the advisor by a stub whose numbers depend on all of its input."""
     monkeypatch.setattr("unojax.board.game.Advisor", TellTale)
 
 
 @pytest.mark.parametrize("advisor", [TellTale, pytest.param(None, marks=pytest.mark.slow)])
 def test_no_message_depends_on_the_hidden_hand(advisor, monkeypatch: pytest.MonkeyPatch):
-    """Contract: what that player may know, and nothing else. Two games that are the same to the person have the same messages,
-    until the opponent moves."""
+    """Contract: what that player may know, and nothing else. Games that look the same to the person send the same messages."""
     if advisor is not None:
         monkeypatch.setattr("unojax.board.game.Advisor", advisor)
     start = jax.device_get(make_state("R0 R2 Y1 W", "Y0 Y2 Y3", "R3", rules=RULES))
