@@ -132,7 +132,7 @@ def test_a_state_comes_back_from_its_table():
     @jax.jit
     @jax.vmap
     def there_and_back(state: game.State) -> tuple[game.State, jax.Array]:
-        table_of_state = game.to_table(state)
+        table_of_state = Table.of_words(game.to_table(state).words())
         kept = {name: getattr(state, name) for name in ("rewards", "truncated", "step_count", "error", "last_action")}
         return game.from_table(table_of_state, rules, **kept), bits.count(table.deck(table_of_state, rules))
 

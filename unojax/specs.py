@@ -249,7 +249,8 @@ def settings_of(spec: str) -> dict[str, Any]:
 def format_spec(name: str, factory: Factory, values: Mapping[str, Any]) -> str:
     """Return the shortest spec with these values."""
     differing = [key for key, (_, default) in keys_of(factory).items() if values.get(key, default) != default]
-    parts = [f"{key}={format_value(values[key])}" for key in differing]
+    last = _LAST_KEYS.get(name)
+    parts = [format_value(values[key]) if key == last else f"{key}={format_value(values[key])}" for key in differing]
     return f"{name}:{','.join(parts)}" if parts else name
 
 

@@ -1,4 +1,4 @@
-"""The RLCard environment: the checks of RLCard's own test of UNO, the engine's games, and RLCard's agents in both."""
+"""The RLCard environment: RLCard's own test of UNO, the engine's games, and RLCard's agents in both."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROGRAMS: Final = 60  # a game of each rule set, and matches
 
 
 class Random:
-    """RLCard's random agent, whose module needs pip and distutils to be imported."""
+    """RLCard's random agent, without the imports of its module."""
 
     use_raw = False
 
@@ -80,7 +80,7 @@ def test_games_are_the_engines(name: str):
     for _, ours, _, legal, action in engine_positions(RULES[name], seed=3):
         if ours.step_count == 0:
             state, player = env.reset()
-        assert_trees_equal(ours, env.game.state)
+        assert_trees_equal(ours, env.game.state())
         assert player == ours.current_player and env.is_over() == ours.is_over
         assert sorted(map(bridge.to_rlcard, state["legal_actions"])) == legal
         raw, hands = state["raw_obs"], env.get_perfect_information()["hand_cards"]
@@ -93,8 +93,7 @@ def test_games_are_the_engines(name: str):
 
 
 def test_planes_and_names_are_those_of_rlcard():
-    """Held copies and the target, with RLCard's colours, read back from the planes; an illegal action is refused and leaves no
-    trace."""
+    """Planes decode to held copies and the target; an illegal action changes nothing."""
     env = bridge.make(seed=1)
     state, player = env.reset()
     planes, raw = state["obs"], state["raw_obs"]
@@ -118,8 +117,7 @@ def test_planes_and_names_are_those_of_rlcard():
 
 
 def test_refused_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Also a model that draws wherever it may, under rules where it would hardly play: RLCard's rule draws before it looks at its
-    cards."""
+    """A model that always draws is rejected under rules with optional draws."""
     state = {"raw_legal_actions": ["r-5", "draw"], "raw_obs": {"hand": ["r-5"]}}
     assert UNORuleAgentV1().eval_step(state)[0] == "draw"
     refusals(
@@ -148,8 +146,7 @@ def test_refused_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.slow
 def test_the_same_agent_wins_as_often_in_the_loop_of_rlcard_and_in_the_arena():
-    """RLCard's rule agent against random play. The difference of two independent scores exceeds five standard errors once in a
-    million."""
+    """RLCard's rule agent against random play: within five standard errors, except once in a million runs."""
     env, wins, num = bridge.make(seed=0), 0.0, 400
     for number in range(num):
         seat = number % 2

@@ -13,7 +13,8 @@ from tests.solve.positions import behavior_by
 from unojax import Rules, solve
 from unojax.game import from_table
 from unojax.policies import POLICIES
-from unojax.solve.expansion import stand_ins, table_of
+from unojax.solve.expansion import stand_ins
+from unojax.table import Table
 
 BOTH = [(name, True) for name in GAMES]
 BOTH += [pytest.param(name, False, marks=() if name == "numbers" else pytest.mark.slow) for name in GAMES]
@@ -91,7 +92,7 @@ def test_small_parts():
 def test_information_states_show_the_mover_its_choice_and_have_perfect_recall():
     """Contract: information states from what a player may know. The reach of a state is the sum over its choices."""
     tree, rng = tree_of("any start", False), np.random.default_rng(0)
-    states_of = jax.jit(jax.vmap(lambda row: from_table(table_of(row), tree.rules).hands))
+    states_of = jax.jit(jax.vmap(lambda row: from_table(Table.of_words(row), tree.rules).hands))
     masks_of = jax.jit(jax.vmap(lambda seen: (seen.legal_mask, seen.is_my_turn)))
     for player, treeplex in enumerate(tree.players):
         seen = solve.observations(tree, player)

@@ -68,7 +68,7 @@ class Nodes:
         self._num_firsts = len(firsts)
         self._looks: dict[bytes, Look] = {}
         self._picks: dict[tuple[bytes, int], bytes] = {}
-        self.start = _to_bytes(_rows(table.new_table(jnp.uint32(0), rules)))
+        self.start = _to_bytes(table.new_table(jnp.uint32(0), rules).words())
 
     @property
     def num_outcomes(self) -> int:
@@ -175,7 +175,7 @@ class _Seen(NamedTuple):
 
 def decode(rows: Array, rules: Rules) -> State:
     """Return a position's words as a `State`; traceable."""
-    return game.from_table(_table(rows), rules)
+    return game.from_table(Table.of_words(rows), rules)
 
 
 _decode = partial(jax.jit, static_argnames="rules")(decode)
@@ -183,7 +183,7 @@ _decode = partial(jax.jit, static_argnames="rules")(decode)
 
 @partial(jax.jit, static_argnames="rules")
 def _look(rows: Array, rules: Rules) -> _Seen:
-    tables = _table(rows)
+    tables = Table.of_words(rows)
     node = table.find_node(tables, rules)
     state, rewards = game.from_table(tables, rules), game.rewards_at(tables, rules)
     meta = node.meta
@@ -199,7 +199,7 @@ def _look(rows: Array, rules: Rules) -> _Seen:
 def _pick(rows: Array, numbers: Array, rules: Rules) -> Array:
     """Play an action, or pick a card type if the action is 2^32 - 1; then skip nodes without a choice."""
     action, card, coins = numbers
-    tables = _table(rows)
+    tables = Table.of_words(rows)
     is_card = action == np.uint32(0xFFFF_FFFF)
     node = table.find_node(tables, rules)
     drawn = _copy_of(node.deck, card)
@@ -218,7 +218,7 @@ def _pick(rows: Array, numbers: Array, rules: Rules) -> Array:
         node = table.find_node(tables, rules)
         return table.commit(tables, table.resolve(tables, node, drawn, coins, rules))
 
-    return _rows(control.while_loop(needs_no_pick, pass_on, picked))
+    return control.while_loop(needs_no_pick, pass_on, picked).words()
 
 
 def _copy_of(deck: Words, card: Array) -> Picked:
@@ -227,15 +227,6 @@ def _copy_of(deck: Words, card: Array) -> Picked:
     color, rank = (jnp.asarray(of_type)[card].astype(jnp.uint32) for of_type in (cards.COLOR_OF_TYPE, cards.RANK_OF_TYPE))
     word, bit = bits.one_copy(deck, color, rank)
     return Picked(word, bits.position_of(bit))
-
-
-def _table(rows: Array) -> Table:
-    w = list(rows)
-    return Table((w[0], w[1], w[2], w[3]), (w[4], w[5], w[6], w[7]), *w[8:])
-
-
-def _rows(tables: Table) -> Array:
-    return jnp.stack(jax.tree.leaves(tables))
 
 
 def _to_bytes(rows: Array) -> bytes:

@@ -37,7 +37,7 @@ from typing import Final
 from unojax.adapters.callback import HostAgent, Question
 from unojax.agents import RESIGN
 from unojax.device.process import call_before_leaving
-from unojax.specs import format_value
+from unojax.specs import format_spec
 from unojax.text import format_action, format_observation, parse_action
 
 PATIENCE: Final = 10
@@ -297,10 +297,8 @@ def process(*, seconds: float = 5.0, start_seconds: float = 30.0, command: str =
         raise ValueError("a command must follow, as in 'process:python my_player.py'")
     if shutil.which(arguments[0]) is None:
         raise ValueError(f"there is no program {arguments[0]!r}; give its path, or an interpreter before it")
-    default = {"seconds": 5.0, "start_seconds": 30.0}
-    given = {"seconds": float(seconds), "start_seconds": float(start_seconds)}
-    settings = "".join(f"{key}={format_value(value)}," for key, value in given.items() if value != default[key])
-    return ProcessAgent(f"process:{settings}{command}", command, **given)
+    given = {"seconds": float(seconds), "start_seconds": float(start_seconds), "command": command}
+    return ProcessAgent(format_spec("process", process, given), **given)
 
 
 def serve(choose: Callable[[str, list[str]], str]) -> None:

@@ -35,9 +35,8 @@ from unojax import cards
 from unojax.adapters.callback import HostAgent, Question
 from unojax.adapters.encoding import Encoder
 from unojax.adapters.requirements import missing
-from unojax.adapters.seats import HostGame, Shown
+from unojax.adapters.seats import HostGame
 from unojax.agents import Memory
-from unojax.game import State
 from unojax.observation import Observation
 from unojax.rules import Rules, as_rules
 
@@ -111,34 +110,30 @@ def _names(onehot: np.ndarray) -> list[str]:
     return [card_name(card, copy) for card, copy in held]
 
 
-class _Game:
+class _Game(HostGame):
     """The game as RLCard's `Env` expects it; actions are RLCard's names."""
 
     def __init__(self, rules: Rules):
+        super().__init__(Encoder(rules=rules))
         self.allow_step_back = False
-        self._rules = rules
-        self._host = HostGame(Encoder(rules=rules))
         self._past: list[Any] = []
-
-    def seed(self, seed: int | None) -> None:
-        self._host.seed(seed)
 
     def get_num_players(self) -> int:
         return 2
 
     def get_num_actions(self) -> int:
-        return self._rules.num_actions
+        return self.functions.encoder.rules.num_actions
 
     def init_game(self) -> tuple[int, int]:
-        self._host.deal()
+        self.deal()
         self._past = []
         return self.get_player_id(), self.get_player_id()
 
     def step(self, name: str) -> tuple[int, int]:
         action = self.checked(name)
         if self.allow_step_back:
-            self._past.append((self._host.seats, self.shown))
-        self._host.play(action)
+            self._past.append((self.seats, self.shown))
+        self.play(action)
         return self.get_player_id(), self.get_player_id()
 
     def checked(self, name: str) -> int:
@@ -153,7 +148,7 @@ class _Game:
     def step_back(self) -> bool:
         if not self._past:
             return False
-        self._host.restore(*self._past.pop())
+        self.restore(*self._past.pop())
         return True
 
     def get_player_id(self) -> int:
@@ -164,17 +159,6 @@ class _Game:
 
     def get_state(self, player: int) -> int:
         return player
-
-    @property
-    def shown(self) -> Shown:
-        return self._host.shown
-
-    @property
-    def state(self) -> State:
-        return self._host.state()
-
-    def observation(self, player: int) -> Observation:
-        return self._host.observation(player)
 
     def legal_actions(self, player: int) -> list[int]:
         if self.is_over() or player != self.get_player_id():
@@ -220,7 +204,7 @@ class UnoEnv(Env):
         """Return all cards by RLCard's names."""
         player = self.game.get_player_id()
         seen = state_of(self.game.observation(player), self.game.legal_actions(player))["raw_obs"]
-        hands = [_names(hand) for hand in self.game.state.hands]
+        hands = [_names(hand) for hand in self.game.state().hands]
         kept = {key: seen[key] for key in ("target", "played_cards", "current_player", "legal_actions")}
         return {"num_players": 2, "hand_cards": hands, **kept}
 

@@ -27,7 +27,7 @@ class Calibration(NamedTuple):
 
     @property
     def mean_absolute_error(self) -> float:
-        """Return the mean distance of predicted and observed; positive by chance even if calibrated."""
+        """Mean distance of predicted and observed; positive by chance even if calibrated."""
         return float(np.average([abs(s.value) for s in self.surplus], weights=self.number))
 
 

@@ -20,12 +20,12 @@ class Measure:
 
     @property
     def margin(self) -> float:
-        """Return half the width of the 95% interval."""
+        """Half the width of the 95% interval."""
         return Z_95 * self.standard_error
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Return the 95% interval by the normal approximation, for means of 100 values or more."""
+        """95% interval by the normal approximation, for means of 100 values or more."""
         return self.value - self.margin, self.value + self.margin
 
     def excludes(self, value: float) -> bool:

@@ -43,7 +43,7 @@ class Choice:
 
     @property
     def row(self) -> ChoiceRow:
-        """Return the decision as numbers and text."""
+        """Decision as numbers and text."""
         plays = [PlayRow(format_action(play.action), play.win, play.win_error) for play in self.pooled.plays]
         return ChoiceRow(format_action(self.best), self.cost, self.error, plays)
 
@@ -82,7 +82,7 @@ class ReviewedTurn(TrackedTurn):
 
     @property
     def row(self) -> ReviewRow:
-        """Return the turn as numbers and text."""
+        """Turn as numbers and text."""
         return ReviewRow(
             **self.fields_of_row(with_cards=True),
             win=self.win,

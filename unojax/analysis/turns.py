@@ -53,12 +53,12 @@ class TrackedTurn:
 
     @property
     def player(self) -> int:
-        """Return the observer, 0 or 1."""
+        """Observer, 0 or 1."""
         return int(self.observation.player)
 
     @property
     def mover(self) -> int | None:
-        """Return the player who acted, 0 or 1; None at the start."""
+        """Player who acted, 0 or 1; None at the start."""
         return None if self.seen is None else int(self.seen.before.current_player)
 
     @property

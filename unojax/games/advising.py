@@ -51,14 +51,14 @@ class Advised:
 
     @property
     def play(self) -> str:
-        """Return the advised action as text: `R5`, `W:B`, `draw`; empty if the opponent is to move."""
+        """Advised action as text: `R5`, `W:B`, `draw`; empty if the opponent is to move."""
         if not self.game.end.is_my_turn:
             return ""
         return format_action(cards.DRAW if self.pooled is None else self.pooled.recommended)
 
     @property
     def wins(self) -> dict[str, tuple[float, float]]:
-        """Return the win probability and standard error of each play, the best first."""
+        """Win probability and standard error of each play, the best first."""
         return {format_action(p.action): (p.win, p.win_error) for p in (() if self.pooled is None else self.pooled.plays)}
 
     def report(self, *, seed: int, agent: str) -> AdviceReport:

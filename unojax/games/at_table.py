@@ -123,27 +123,27 @@ class Table:
 
     @property
     def rules(self) -> Rules:
-        """Return the rules of the game."""
+        """Rules of the game."""
         return self.game.end.rules
 
     @property
     def view(self) -> Observation:
-        """Return the observer's current view."""
+        """Observer's current view."""
         return self.game.end
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """Return the events so far; `str` of an event is its text."""
+        """Events so far; `str` of an event is its text."""
         return self.game.events
 
     @property
     def is_over(self) -> bool:
-        """Return whether the game has ended."""
+        """Whether the game has ended."""
         return bool(self.view.terminated)
 
     @property
     def is_my_turn(self) -> bool:
-        """Return whether the observer is to move."""
+        """Whether the observer is to move."""
         return bool(self.view.is_my_turn) and not self.is_over
 
     def play(self, line: str) -> tuple[Event, ...]:
@@ -198,13 +198,13 @@ class Table:
 
     @property
     def belief(self) -> Any:
-        """Return the belief over the other hand, from the search's updater."""
+        """Belief over the other hand, from the search's updater."""
         advisor, views = self._at_end
         return advisor.belief(views)
 
     @property
     def is_explained(self) -> bool:
-        """Return whether the belief explains the last event; if not, it restarted from the view alone."""
+        """Whether the belief explains the last event; if not, it restarted from the view alone."""
         advisor, views = self._at_end
         try:
             advisor.check_explained(views)
@@ -214,7 +214,7 @@ class Table:
 
     @property
     def learned(self) -> Array | None:
-        """Return the posterior over the other player's types; None without types."""
+        """Posterior over the other player's types; None without types."""
         advisor, views = self._at_end
         return advisor.learned(views)
 
@@ -231,7 +231,7 @@ class Table:
 
     @property
     def record(self) -> GameFile:
-        """Return the game so far as the observer saw it."""
+        """Game so far as the observer saw it."""
         players = (PERSON, "opponent")[:: 1 - 2 * self.game.player]
         return GameFile.of(self.game, players=(players[0], players[1]), seed=self.seed)
 

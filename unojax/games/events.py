@@ -80,19 +80,19 @@ class Event:
 
     @property
     def action(self) -> int:
-        """Return the action 0..61; -1 for a count."""
+        """Action 0..61; -1 for a count."""
         if self.kind == "play":
             return text.parse_action(self.detail)
         return {"draw": cards.DRAW, "pass": cards.DRAW, "challenge": cards.CHALLENGE, "count": -1}[self.kind]
 
     @property
     def shown(self) -> str:
-        """Return the hand shown at a challenge, `R5 Y2`; empty if not stated."""
+        """Hand shown at a challenge, `R5 Y2`; empty if not stated."""
         return self.detail.partition(",")[2].replace(",", " ") if self.kind == "challenge" else ""
 
     @property
     def without_hand(self) -> Event:
-        """Return the event without the shown hand."""
+        """Event without the shown hand."""
         return replace(self, detail=self.detail.partition(",")[0]) if self.shown else self
 
 

@@ -63,12 +63,12 @@ class GameFile:
 
     @property
     def shows_one_hand(self) -> bool:
-        """Return whether the record is one player's view of the game."""
+        """Whether the record is one player's view of the game."""
         return shows_one_hand(self.start)
 
     @property
     def result(self) -> str:
-        """Return the last field of the end."""
+        """Last field of the end."""
         return self.end[-1:]
 
     def replay(self) -> Replay:

@@ -17,6 +17,7 @@ from unojax import bits, cards, game, text
 from unojax.belief.history import playable_types
 from unojax.games.choices import legal_actions
 from unojax.games.events import GOES_ON, LOST, WON, Event, cards_due, event_between
+from unojax.games.replay import reshuffled_types
 from unojax.observation import Observation, determinize_packed, observe_packed
 
 _NOTHING: Final = np.zeros(cards.NUM_TYPES, int)
@@ -138,7 +139,7 @@ def _shown_hand(seen: Observation, event: Event, me: str) -> np.ndarray:
 def _hand_besides(seen: Observation, named: np.ndarray) -> np.ndarray:
     """Return a hidden hand that leaves these cards, int[54], to draw."""
     unseen = unseen_types(seen)
-    in_pile = _under_top(seen) if seen.deck_count < max(int(seen.penalty), 1) else _NOTHING
+    in_pile = reshuffled_types(seen) if seen.deck_count < max(int(seen.penalty), 1) else _NOTHING
     kept = np.clip(named - in_pile, 0, None)
     if (missing := np.flatnonzero(kept > unseen)).size:
         t = missing[0]
@@ -244,7 +245,7 @@ def _for_draw(seen: Observation, event: Event, who: str) -> _Hidden:
 def _drawn_card(seen: Observation, event: Event, who: str) -> int:
     """Return the type of a card that the other player may have drawn, given the next event."""
     rules, fits = seen.rules, fitting_types(seen)
-    pool = unseen_types(seen) if seen.deck_count else _under_top(seen)
+    pool = unseen_types(seen) if seen.deck_count else reshuffled_types(seen)
     what, wanted = "card", np.ones(cards.NUM_TYPES, bool)
     if rules.play_drawn == "auto":
         lays = (cards.COLOR_OF_TYPE == int(seen.color)) | (cards.COLOR_OF_TYPE < 0)
@@ -297,17 +298,10 @@ def unseen_types(seen: Observation) -> np.ndarray:
     return np.asarray(seen.rules.deck, int) - cards.count_types(seen.hand) - cards.count_types(seen.pile)
 
 
-def _under_top(seen: Observation) -> np.ndarray:
-    """Return the cards of the pile that an empty deck gets back, int[54]."""
-    pile = cards.count_types(seen.pile).astype(int)
-    pile[cards.card_type(int(seen.color), int(seen.top_rank))] -= not seen.rules.reshuffle_top
-    return pile
-
-
 def _drawable(seen: Observation, hand: np.ndarray) -> np.ndarray:
     """Return the cards to draw from, int[54], if the other player holds `hand`."""
     deck = unseen_types(seen) - hand
-    return deck + _under_top(seen) if deck.sum() < max(int(seen.penalty), 1) else deck
+    return deck + reshuffled_types(seen) if deck.sum() < max(int(seen.penalty), 1) else deck
 
 
 @jax.jit

@@ -49,18 +49,18 @@ class Step:
 
     @property
     def is_draw(self) -> bool:
-        """Return whether the action is a draw, which may have been impossible."""
+        """Whether the action is a draw, which may have been impossible."""
         return self.action == cards.DRAW
 
     @property
     def drawn(self) -> str:
-        """Return the mover's drawn cards, in card notation: `R5 W`."""
+        """Mover's drawn cards, in card notation: `R5 W`."""
         hand_before, hand_after = (cards.count_types(state.hands[self.mover]) for state in (self.before, self.after))
         return text.format_cards(cards.onehot_of(np.maximum(hand_after - hand_before, 0)))
 
     @property
     def laid(self) -> str:
-        """Return the card drawn and placed on the pile at once, as an action: `R5`, `W:B`; "" if none."""
+        """Card drawn and placed on the pile at once, as an action: `R5`, `W:B`; "" if none."""
         auto = self.before.rules.play_drawn == "auto"
         if not (auto and self.is_draw) or self.drawn or (self.after.terminated and not self.before.terminated):
             return ""
@@ -68,7 +68,7 @@ class Step:
 
     @property
     def reshuffled(self) -> bool:
-        """Return whether the pile was reshuffled into the deck."""
+        """Whether the pile was reshuffled into the deck."""
         # A card placed at once is added to the rest of the pile.
         return int(self.after.pile.sum()) - bool(self.laid) < int(self.before.pile.sum())
 
@@ -92,7 +92,7 @@ class Replay:
 
     @property
     def states(self) -> list[State]:
-        """Return the start, and the position after each step."""
+        """Start, and the position after each step."""
         return [self.start, *(step.after for step in self.steps)]
 
     def observations(self, player: int) -> list[Observation]:
@@ -185,6 +185,13 @@ def _check_legal(state: State, action: int, name: str) -> None:
         raise ValueError(f"{name!r} is not legal for player {int(state.current_player)}, who may only: {legal}")
 
 
+def reshuffled_types(position: State | Observation) -> np.ndarray:
+    """Return the cards of the pile that an empty deck gets back, int[54]."""
+    pile = cards.count_types(position.pile).astype(int)
+    pile[cards.card_type(int(position.color), int(position.top_rank))] -= not position.rules.reshuffle_top
+    return pile
+
+
 def _deck_after(state: State, names: str) -> np.ndarray:
     """Return the deck after these cards are drawn, int[54]."""
     given = cards.count_types(text.parse_cards(names))
@@ -193,8 +200,7 @@ def _deck_after(state: State, names: str) -> np.ndarray:
         raise ValueError(f"a draw of {due} must name as many cards, got {names!r}; or write draw and leave them to chance")
     deck = cards.count_types(state.deck)
     if deck.sum() < due:
-        deck = deck + cards.count_types(state.pile)
-        deck[cards.card_type(int(state.color), int(state.top_rank))] -= not state.rules.reshuffle_top
+        deck = deck + reshuffled_types(state)
     if (missing := np.flatnonzero(given > deck)).size:
         raise ValueError(f"draw({names}): the deck holds {deck[missing[0]]} x {cards.TYPE_NAMES[missing[0]]}")
     return deck - given

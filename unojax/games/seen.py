@@ -33,7 +33,7 @@ class Seen:
 
     @property
     def is_mine(self) -> bool:
-        """Return whether the observer acted."""
+        """Whether the observer acted."""
         return bool(self.before.is_my_turn)
 
 
@@ -72,65 +72,64 @@ class SeenGame:
 
     @property
     def start(self) -> Observation:
-        """Return the first view."""
+        """First view."""
         return self.observations[0]
 
     @property
     def end(self) -> Observation:
-        """Return the last view."""
+        """Last view."""
         return self.observations[-1]
 
     @property
     def player(self) -> int:
-        """Return the observer, 0 or 1."""
+        """Observer, 0 or 1."""
         return int(self.end.player)
 
     @property
     def actions(self) -> tuple[int, ...]:
-        """Return the action 0..61 of each event; -1 for a count."""
+        """Action 0..61 of each event; -1 for a count."""
         return tuple(event.action for event in self.events)
 
     @property
     def notation(self) -> str:
-        """Return the events in the notation of `play`."""
+        """Events in the notation of `play`."""
         return " ".join(map(str, self.events))
 
     @property
     def seen(self) -> tuple[Seen, ...]:
-        """Return the actions with the views before and after them, without counts."""
+        """Actions with the views before and after them, without counts."""
         around = zip(self.observations, self.events, self.observations[1:], strict=False)
         return tuple(Seen(before, event.action, after) for before, event, after in around if event.kind != "count")
 
     @property
     def num_steps(self) -> int:
-        """Return the steps of the game up to the end, if known."""
+        """Steps of the game up to the end, if known."""
         return self.steps_before + sum(event.kind != "count" for event in self.events)
 
     @cached_property
     def num_forgotten(self) -> int:
-        """Return the number of events before the last count, which voids their information."""
+        """Number of events before the last count, which voids their information."""
         return max((number for number, event in enumerate(self.events, 1) if event.kind == "count"), default=0)
 
     @cached_property
     def num_settled(self) -> int:
-        """Return the number of events up to the last shown hand or count, which restarts the belief."""
+        """Number of events up to the last shown hand or count, which restarts the belief."""
         return max(self.num_forgotten, *self.hands, 0)
 
     @property
     def hands(self) -> dict[int, np.ndarray]:
-        """Return the hands that the other player showed, bool[108], by the number of events before."""
+        """Hands that the other player showed, bool[108], by the number of events before."""
         return {number: text.parse_cards(event.shown) for number, event in enumerate(self.events, 1) if event.shown}
 
     @property
     def tracked(self) -> tuple[Observation, ...]:
-        """Return the views since the last count."""
+        """Views since the last count."""
         return self.observations[self.num_forgotten :]
 
     def since_count(self) -> SeenGame:
         """Return the game since the last count, which is the input of a belief."""
-        earlier = self.events[: self.num_forgotten]
-        steps_before = self.steps_before + sum(event.kind != "count" for event in earlier)
-        return replace(self, observations=self.tracked, events=self.events[len(earlier) :], steps_before=steps_before)
+        later = self.events[self.num_forgotten :]
+        return replace(self, observations=self.tracked, events=later, steps_before=self.back(len(later)).num_steps)
 
     def play(self, line: str) -> SeenGame:
         """Return the game with further events, in the notation of `unojax.games.events`.

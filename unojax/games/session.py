@@ -90,7 +90,7 @@ class Session:
                 program.compile(self._numbers, key, memory(), *after_memory, asked=(self._skeleton, question))
 
         return [
-            partial(prepare, _ask_memory, _remember, view, np.int32(cards.DRAW), view),
+            partial(prepare, _ask_memory, update, view, np.int32(cards.DRAW), view),
             partial(prepare, _ask_choice, _choose, self.start, view),
             lambda: play_action(self.start, int(legal_actions(mover).argmax()), self._key_draw),
             lambda: self._ask(_ask_memory, *begin),
@@ -98,27 +98,27 @@ class Session:
 
     @property
     def view(self) -> Observation:
-        """Return the person's view."""
+        """Person's view."""
         return self._views[-1][self.seat]
 
     @property
     def is_over(self) -> bool:
-        """Return whether the game is won, drawn, truncated or resigned."""
+        """Whether the game is won, drawn, truncated or resigned."""
         return self.has_given_up or self.was_cut_off or bool(self.view.terminated)
 
     @property
     def was_cut_off(self) -> bool:
-        """Return whether `Rules.max_steps` truncated the game."""
+        """Whether `Rules.max_steps` truncated the game."""
         return bool(self._state.truncated)
 
     @property
     def winner(self) -> int:
-        """Return the winner, 0 or 1; -1 in an unfinished or drawn game."""
+        """Winner, 0 or 1; -1 in an unfinished or drawn game."""
         return self.seat if self.has_given_up else int(self._state.winner)
 
     @property
     def card_points(self) -> int:
-        """Return the points of the cards in the loser's hand (`unojax.rules.POINTS`); 0 without a loser."""
+        """Points of the cards in the loser's hand (`unojax.rules.POINTS`); 0 without a loser."""
         if self.winner < 0:
             return 0
         of_slot = np.asarray(POINTS)[cards.TYPE_OF_SLOT]
@@ -126,22 +126,22 @@ class Session:
 
     @property
     def is_my_turn(self) -> bool:
-        """Return whether the person is to move."""
+        """Whether the person is to move."""
         return int(self.view.current_player) == self.seat
 
     @property
     def legal(self) -> np.ndarray:
-        """Return the person's legal actions, if the person is to move."""
+        """Person's legal actions, if the person is to move."""
         return legal_actions(self.view)
 
     @property
     def faults(self) -> list[str]:
-        """Return the agent's errors so far."""
+        """Agent's errors so far."""
         return faults_of(self._agent)
 
     @property
     def agent_has_choice(self) -> bool:
-        """Return whether the agent, if it is to move, has more than one legal action."""
+        """Whether the agent, if it is to move, has more than one legal action."""
         return len(self._agents_choices) > 1
 
     def replay(self) -> Replay:
@@ -195,7 +195,7 @@ class Session:
 
     @property
     def memory(self) -> Memory:
-        """Return the agent's memory now. Raises OpponentError if the agent fails."""
+        """Agent's memory now. Raises OpponentError if the agent fails."""
         return self._remember()
 
     def _ask(self, program: Program, question: Callable[..., Any], *args: Any) -> Any:
@@ -214,14 +214,14 @@ class Session:
             self._memory, self._num_told = self._ask(_ask_memory, *self._to_begin(self._views[0][agent])), 0
         for number in range(self._num_told, len(self.steps)):
             around = (self._views[number][agent], np.int32(self.steps[number].action), self._views[number + 1][agent])
-            self._memory = self._ask(_ask_memory, _remember, self._key(_UPDATE, number), self._memory, *around)
+            self._memory = self._ask(_ask_memory, update, self._key(_UPDATE, number), self._memory, *around)
             self._num_told = number + 1
         return self._memory
 
     def _to_begin(self, view: Observation) -> tuple[Any, ...]:
         """Return the question, and its arguments, that create the agent's memory."""
         key = self._key(_START, 0)
-        return (_begin, key, view) if self._last is None else (_go_on, key, self._last, view)
+        return (_begin, key, view) if self._last is None else (next_game, key, self._last, view)
 
     @property
     def _state(self) -> State:
@@ -258,14 +258,6 @@ _ask_memory: Final = Program(_call, static="asked", is_light=True)
 
 def _begin(agent: Agent, key: Array, view: Observation) -> Memory:
     return agent.init(key, view)
-
-
-def _go_on(agent: Agent, key: Array, last: Memory, view: Observation) -> Memory:
-    return next_game(agent, key, last, view)
-
-
-def _remember(agent: Agent, key: Array, memory: Memory, before: Observation, action: Array, after: Observation) -> Memory:
-    return update(agent, key, memory, before, action, after)
 
 
 def _choose(agent: Agent, key: Array, memory: Memory, state: State, view: Observation) -> Array:

@@ -31,7 +31,7 @@ class Setup:
 
     @property
     def rematch(self) -> Setup:
-        """Return the same opponent and rules with swapped seats and the next seed."""
+        """Same opponent and rules with swapped seats and the next seed."""
         return Setup(self.opponent, 1 - self.seat, (self.seed + 1) % 2**32, self.rules)
 
     def start(self, agent: Agent, last: Memory | None = None) -> Session:

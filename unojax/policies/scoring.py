@@ -73,7 +73,7 @@ def _float32(weights: tuple[float, ...]) -> tuple[Array, ...]:
     return tuple(jnp.asarray(weight, jnp.float32) for weight in weights)
 
 
-def _check_weights(weights: tuple[Any, ...], name: str, names: Sequence[str]) -> None:
+def check_weights(weights: tuple[Any, ...], name: str, names: Sequence[str]) -> None:
     """Check weights given as host numbers; arrays may be traced.
 
     Raises:
@@ -108,7 +108,7 @@ class LinearPolicy(PackedPolicy):
     summary: str = "the play with the most points, by kind of card and by colour, with fitted weights"
 
     def __post_init__(self) -> None:
-        _check_weights(self.weights, self.name, WEIGHT_NAMES)
+        check_weights(self.weights, self.name, WEIGHT_NAMES)
 
     @traced_once
     def narrow(self, view: View, legal: Words) -> Words:
@@ -273,7 +273,7 @@ class LookaheadPolicy(PackedPolicy):
     summary: str = "one step ahead: fewer cards than the opponent, few that it can play, wild cards kept"
 
     def __post_init__(self) -> None:
-        _check_weights(self.weights, self.name, ("w0", "w1", "w2"))
+        check_weights(self.weights, self.name, ("w0", "w1", "w2"))
 
     @traced_once
     def narrow(self, view: View, legal: Words) -> Words:

@@ -76,7 +76,7 @@ class Lanes(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return N."""
+        """N."""
         return len(self.rows)
 
 
@@ -131,7 +131,7 @@ class Expander:
 
     def undealt(self) -> Lanes:
         """Return one lane before the deal."""
-        return Lanes.begin(np.asarray(rows_of(table.new_table(jnp.zeros(1, jnp.uint32), self.rules))))
+        return Lanes.begin(np.asarray(table.new_table(jnp.zeros(1, jnp.uint32), self.rules).words()))
 
     def look(self, lanes: Lanes) -> tuple[np.ndarray, np.ndarray]:
         """Return the number of picks in each lane, uint8[N], and which lanes are decisions, bool[N].
@@ -194,17 +194,6 @@ def stand_ins(rules: Rules) -> tuple[int, int, int, int]:
     return w0, w1, w2, w3
 
 
-def table_of(rows: Array) -> Table:
-    """Unpack tables, uint32[..., 9]."""
-    w = [rows[..., i] for i in range(WORDS)]
-    return Table((w[0], w[1], w[2], w[3]), (w[4], w[5], w[6], w[7]), w[8])
-
-
-def rows_of(tables: Table) -> Array:
-    """Pack tables as uint32[..., 9]."""
-    return jnp.stack([*tables.low, *tables.high, tables.meta], -1)
-
-
 def _chunks(*arrays: np.ndarray) -> Iterator[tuple[slice, list[np.ndarray]]]:
     """Cut arrays into pieces of compiled sizes; pad the last one with copies of its first element."""
     n = len(arrays[0])
@@ -236,14 +225,14 @@ def _options(node: table.Node, place: Array, allowed: Array) -> bits.Words:
 @partial(jax.jit, static_argnames="rules")
 def _look(rows: Array, place: Array, allowed: Array, *, rules: Rules) -> Array:
     """Return the number of picks, with a bit for decisions, uint8[N]."""
-    node = table.find_node(table_of(rows), rules)
+    node = table.find_node(Table.of_words(rows), rules)
     return bits.count(_options(node, place, allowed)).astype(jnp.uint8) | jnp.where(node.is_decision, _IS_DECISION, np.uint8(0))
 
 
 @partial(jax.jit, static_argnames="rules")
 def _pick(rows: Array, place: Array, nth: Array, coins: Array, allowed: Array, *, rules: Rules) -> tuple[Array, Array]:
     """Make one pick at each table; also return the input of `Expander.pick`, uint32[N]."""
-    tables = table_of(rows)
+    tables = Table.of_words(rows)
     node = table.find_node(tables, rules)
     word, position = bits.nth(_options(node, place, allowed), nth.astype(jnp.uint32))
     rank = bits.rank_at(position)
@@ -267,4 +256,4 @@ def _pick(rows: Array, place: Array, nth: Array, coins: Array, allowed: Array, *
     told = what | copies << np.uint32(7) | bits.count(node.deck) << np.uint32(14)
     for shift, flag in enumerate((node.is_decision, is_card, goes_on, same_draw, rank >= cards.WILD), 21):
         told |= flag.astype(jnp.uint32) << np.uint32(shift)
-    return rows_of(after), told
+    return after.words(), told

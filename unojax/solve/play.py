@@ -25,9 +25,8 @@ from unojax.device import static
 from unojax.observation import Observation, observe
 from unojax.policies import Policy
 from unojax.rules import Rules
-from unojax.solve.expansion import table_of
 from unojax.solve.seen import HiddenHands, Seen, look_back
-from unojax.solve.strategies import Strategies, colors_shown, of_policy
+from unojax.solve.strategies import Strategies, colors_shown, of_policy, states_at
 from unojax.solve.treeplex import Tree, Treeplex
 from unojax.specs import as_agent
 
@@ -171,7 +170,7 @@ class _Led:
         runs, left = _split(runs, self.chunk)
         index, keys, here = self._chunk_of(step, runs)
         infoset, number = self.levels[step].infoset[index], _number(runs)
-        hands = None if self.hands is None else _told(self.hands, infoset, self.most_hands)
+        hands = None if self.hands is None else _hands_at(self.hands, infoset, self.most_hands)
         counts = np.arange(self.chunk) < number
         action = _decide(self.numbers, keys, self.seat, _gather(runs, self.chunk), here, counts, hands, **self.how)
         self.chosen[infoset[:number]] = np.asarray(action)[:number]
@@ -197,7 +196,7 @@ def _keys(key: Array, step: Array, index: Array) -> Array:
     return jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(key, step), index)
 
 
-def _told(hands: HiddenHands, infoset: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+def _hands_at(hands: HiddenHands, infoset: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the hidden hands of some information states, uint32[C, N, 4], and log weights, float32[C, N]."""
     place = hands.start[infoset][:, None] + np.arange(most)
     is_one = place < hands.start[infoset + 1][:, None]
@@ -233,12 +232,8 @@ _Position = tuple[Array, Array, Array]
 def _watch(positions: _Position, player: Array, rules: Rules) -> tuple[Observation, Array]:
     """Return a batch of observations and legal actions."""
     rows, last_action, steps = positions
-
-    def one(row: Array, last: Array) -> tuple[Observation, Array]:
-        state = game.from_table(table_of(row), rules, last_action=last, step_count=steps)
-        return observe(state, player), game.legal_mask(state)
-
-    return jax.vmap(one)(rows, last_action)
+    states = states_at(rows, last_action, jnp.broadcast_to(steps, last_action.shape), rules=rules)
+    return jax.vmap(observe, (0, None))(states, player), jax.vmap(game.legal_mask)(states)
 
 
 _STATIC = ("skeleton", "rules")

@@ -16,7 +16,6 @@ from jax import Array
 from unojax import bits, table
 from unojax.rules import Rules
 from unojax.solve.enumeration import NUM_SEEN, walk
-from unojax.solve.expansion import table_of
 from unojax.solve.memory import Level, Memory, number_keys
 from unojax.solve.strategies import Strategies
 from unojax.solve.treeplex import Tree
@@ -157,4 +156,4 @@ def _hidden_hands(rows: np.ndarray, owner: int, rules: Rules) -> np.ndarray:
 @partial(jax.jit, static_argnames=("owner", "rules"))
 def _pack_hands(rows: Array, *, owner: int, rules: Rules) -> Array:
     side = table.HAND_1 if owner else table.HAND_0
-    return jax.numpy.stack(bits.canonical(table_of(rows).cards_of(side, rules)), -1)
+    return jax.numpy.stack(bits.canonical(table.Table.of_words(rows).cards_of(side, rules)), -1)

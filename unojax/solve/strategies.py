@@ -11,13 +11,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 
 from unojax import cards, game
+from unojax.game import State
 from unojax.observation import Observation, observe
 from unojax.policies import action_probs, get_policy
 from unojax.rules import Rules
-from unojax.solve.expansion import stand_ins, table_of
+from unojax.solve.expansion import stand_ins
 from unojax.solve.treeplex import Tree, check_player
+from unojax.table import Table
 
 Strategies = tuple[np.ndarray, np.ndarray]
 """Behaviour of player 0 and of player 1."""
@@ -86,11 +89,10 @@ def of_policy(tree: Tree, policy: Any) -> Strategies:
 
     @jax.jit
     def ask(rows: Array, last_action: Array, steps: Array) -> Array:
-        def one(row: Array, last: Array, step: Array) -> Array:
-            state = game.from_table(table_of(row), tree.rules, last_action=last, step_count=step)
+        def one(state: State) -> Array:
             return action_probs(probs, "policy", observe(state, state.current_player), game.legal_mask(state))
 
-        return jax.vmap(one)(rows, last_action, steps)
+        return jax.vmap(one)(states_at(rows, last_action, steps, rules=tree.rules))
 
     first, second = (_behavior(tree, player, ask) for player in (0, 1))
     return first, second
@@ -116,9 +118,15 @@ def observations(tree: Tree, player: int) -> Observation:
 
 @partial(jax.jit, static_argnames="rules")
 def _observe(rows: Array, last_action: Array, steps: Array, *, rules: Rules) -> Observation:
-    def one(row: Array, last: Array, step: Array) -> Observation:
-        state = game.from_table(table_of(row), rules, last_action=last, step_count=step)
-        return observe(state, state.current_player)
+    states = states_at(rows, last_action, steps, rules=rules)
+    return jax.vmap(observe)(states, states.current_player)
+
+
+def states_at(rows: ArrayLike, last_action: ArrayLike, steps: ArrayLike, *, rules: Rules) -> State:
+    """Return the states at tables, uint32[N, 9], with their last actions and numbers of steps, a batch [N]."""
+
+    def one(row: Array, last: Array, step: Array) -> State:
+        return game.from_table(Table.of_words(row), rules, last_action=last, step_count=step)
 
     return jax.vmap(one)(jnp.asarray(rows), jnp.asarray(last_action), jnp.asarray(steps))
 

@@ -71,12 +71,12 @@ class Treeplex:
 
     @property
     def num_choices(self) -> int:
-        """Return I."""
+        """I."""
         return len(self.parent)
 
     @property
     def num_sequences(self) -> int:
-        """Return S."""
+        """S."""
         return len(self.actions)
 
     @cached_property

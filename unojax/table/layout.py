@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -85,6 +86,16 @@ class Table(NamedTuple):
     high: Words
     meta: Array
     account: Array | tuple[()] = ()
+
+    @classmethod
+    def of_words(cls, words: Array) -> Table:
+        """Return the tables with these words, uint32[..., 9], or 10 with an account."""
+        w = [words[..., i] for i in range(words.shape[-1])]
+        return cls((w[0], w[1], w[2], w[3]), (w[4], w[5], w[6], w[7]), *w[8:])
+
+    def words(self) -> Array:
+        """Return the words of the tables, uint32[..., 9], or 10 with an account."""
+        return jnp.stack(jax.tree.leaves(self), -1)
 
     def unpack_meta(self) -> Meta:
         m = self.meta

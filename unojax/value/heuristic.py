@@ -8,7 +8,6 @@ belief. tanh(V) is a value in [-1, 1], like a network's, and searches accept it 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Final, NamedTuple
@@ -22,6 +21,7 @@ from unojax import bits, cards
 from unojax.belief.hands import WeightedHands
 from unojax.belief.summary import expected_counts
 from unojax.observation import Observation
+from unojax.policies.scoring import check_weights
 from unojax.value.features import SHARED_COLUMNS, SHARED_TURN_COLUMNS, Features
 from unojax.value.network import Network
 from unojax.value.shape import Outputs
@@ -64,7 +64,7 @@ def heuristic_value(
     Raises:
         ValueError: If a weight is not finite.
     """
-    _check_weights(weights)
+    check_weights(tuple(weights), "the heuristic value", HeuristicWeights._fields)
     view = view_of(observation)
     if belief is None:
         unseen = view.unseen().astype(jnp.float32)
@@ -87,7 +87,7 @@ class HeuristicNetwork(Network):
     @classmethod
     def of(cls, weights: HeuristicWeights = HEURISTIC_WEIGHTS) -> HeuristicNetwork:
         """Return a network of these weights. Raises ValueError if one is not finite."""
-        _check_weights(weights)
+        check_weights(tuple(weights), "the heuristic value", HeuristicWeights._fields)
         return cls({name: np.float32(weight) for name, weight in weights._asdict().items()})
 
     def __call__(self, features: Features) -> Outputs:
@@ -107,10 +107,3 @@ class HeuristicNetwork(Network):
 
 def _value(weights: HeuristicWeights, margin: Array, playable: Array, wilds: Array) -> Array:
     return (weights.margin * margin + weights.playable * playable + weights.wilds * wilds).astype(jnp.float32)
-
-
-def _check_weights(weights: HeuristicWeights) -> None:
-    """Check weights given as host numbers; arrays may be traced."""
-    numbers = [weight for weight in weights if isinstance(weight, float | int)]
-    if len(weights) != len(HeuristicWeights._fields) or not all(map(math.isfinite, numbers)):
-        raise ValueError(f"heuristic weights must be three finite numbers, margin, playable and wilds; got {tuple(weights)!r}")

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 from unojax import cards
 from unojax.game import NO_ACTION, NO_WINNER
+from unojax.games.seen import PLAYERS
 from unojax.observation import Observation
 from unojax.viz.scene import Scene, drawn_types, read_scene
 
-PLAYERS: Final = ("player 0", "player 1")
 YOU: Final = "you"
 """Name of a player addressed as *you*."""
 THEY: Final = "they"
