@@ -435,7 +435,7 @@ import json, jax, numpy as np
 from jax.sharding import Mesh, PartitionSpec as P
 from benchmarks.harness import digest
 from unojax import rollout, simulate, start_slots
-from unojax.simulation import Collector, Stream, count_games
+from unojax.simulation import Stream, count_games
 key = jax.random.key(3)
 fields = ("observation", "legal_mask", "action", "reward", "terminated", "game")
 def play(slots):
@@ -449,10 +449,9 @@ found["rows in shard_map"] = jax.jit(in_shards)(slots)[1]
 games = simulate(key, 203, on_device=True, max_steps=90, batch_size=56)
 devices.append(len(games.winner.sharding.device_set))
 found["games"] = games
-streamed = Collector(203)
-for finished in Stream(key, 203, max_steps=90, batch_size=56):
-    streamed.add(finished)
-found["streamed"] = streamed.prefix()
+parts = list(Stream(key, 203, max_steps=90, batch_size=56))
+order = np.argsort(np.concatenate([finished.index for finished in parts]))
+found["streamed"] = [np.concatenate(field)[order] for field in zip(*[jax.tree.leaves(finished.games) for finished in parts])]
 found["few"] = simulate(key, 203, max_steps=90)[:1]
 found["one"] = simulate(key, 1, max_steps=90)
 counts = count_games(key, 203, max_steps=90)

@@ -29,9 +29,7 @@ from unojax.observation import Observation
 from unojax.policies import POLICIES, Preference, RulePolicy, uniform
 from unojax.rules import Rules
 from unojax.simulation import (
-    Collector,
     Counting,
-    Finished,
     Games,
     Stream,
     count_games,
@@ -157,24 +155,12 @@ def test_max_steps_truncates_and_results_may_stay_on_the_device(full_deck: Games
     assert_same(games, by_rules)
 
 
-def test_a_finished_prefix_is_in_order_and_complete(full_deck: Games):
-    collector, whole = Collector(50), full_deck[:50]
-    order = np.random.default_rng(0).permutation(50)
-    for index in order[:-1]:
-        collector.add(Finished(np.array([index]), whole[index : index + 1]))
-        missing = sorted(set(range(50)) - set(order[: collector.num_done].tolist()))
-        assert_same(collector.prefix(), whole[: missing[0]])
-    collector.add(Finished(order[-1:], whole[int(order[-1]) : int(order[-1]) + 1]))
-    assert_same(collector.prefix(), whole)
-
-
 def test_a_stream_hands_out_each_game_once(full_deck: Games):
-    collector, index = Collector(1_000), []
-    for finished in Stream(KEY, 1_000, batch_size=BATCH):
-        collector.add(finished)
-        index.append(finished.index)
-    np.testing.assert_array_equal(np.sort(np.concatenate(index)), np.arange(1_000))
-    assert_same(collector.prefix(), full_deck[:1_000])
+    parts = list(Stream(KEY, 1_000, batch_size=BATCH))
+    index = np.concatenate([finished.index for finished in parts])
+    np.testing.assert_array_equal(np.sort(index), np.arange(1_000))
+    streamed = jax.tree.map(lambda *fields: np.concatenate(fields), *[finished.games for finished in parts])
+    assert_same(jax.tree.map(lambda field: field[np.argsort(index)], streamed), full_deck[:1_000])
 
 
 def test_illegal_policies_and_preferences_are_named():

@@ -1,9 +1,8 @@
 """Agents: players with memory. `init`, `update` after every transition, `act`.
 
-An agent sees only observations. All three functions are pure, unbatched, jit- and vmap-able, and the memory is any pytree, so
-an agent can run in thousands of games at once. A policy becomes an agent without memory (`PolicyAgent`). Stronger agents combine
-a belief over the hidden hand (`unojax.belief.updaters`) with values of plays (`unojax.search`,
-`unojax.value`). `unojax.specs` makes agents from text.
+An agent sees only observations. Its functions are pure, unbatched, jit- and vmap-able, and consume their keys; its memory is any
+pytree. A policy becomes an agent without memory (`PolicyAgent`); other agents combine a belief over the hidden hand
+(`unojax.belief.updaters`) with values of plays (`unojax.search`, `unojax.value`). `unojax.specs` makes agents from text.
 """
 
 from __future__ import annotations
@@ -38,25 +37,23 @@ class Agent(Protocol):
         ...
 
     def init(self, key: Array, observation: Observation, /) -> Memory:
-        """Return the memory at the start of a game, from the agent's first observation. Consumes `key`."""
+        """Return the memory at the start of a game, from the agent's first observation."""
         ...
 
     def update(self, key: Array, memory: Memory, before: Observation, action: Array, after: Observation, /) -> Memory:
-        """Return the memory after a transition of either player: the public `action`, int32[], between two observations of the
-        agent. Consumes `key`.
-        """
+        """Return the memory after a transition of either player: the public `action`, int32[], between two observations."""
         ...
 
     def act(self, key: Array, memory: Memory, observation: Observation, legal_mask: Array, /) -> Array:
-        """Return an action, int32[], for `legal_mask`, bool[61] or [62] (`Rules.num_actions`). Consumes `key`.
+        """Return an action, int32[], for `legal_mask`, bool[61] or [62] (`Rules.num_actions`).
 
-        If it is not the agent's turn, or the game is over, the result is ignored, so spend no time on it.
+        Batches ignore the result when it is not the agent's turn, or the game is over.
         """
         ...
 
 
 def act(agent: Agent, key: Array, memory: Memory, observation: Observation, legal_mask: Array) -> Array:
-    """Call an agent for its action: int32[]. Consumes `key`.
+    """Call an agent for its action: int32[].
 
     Raises:
         ValueError: If it returns something other than one integer.
@@ -65,7 +62,7 @@ def act(agent: Agent, key: Array, memory: Memory, observation: Observation, lega
 
 
 def update(agent: Agent, key: Array, memory: Memory, before: Observation, action: Array, after: Observation) -> Memory:
-    """Return the agent's memory after a transition. Consumes `key`.
+    """Call an agent for its memory after a transition.
 
     Raises:
         ValueError: If the agent returns a memory of another structure, or of other shapes and types.
@@ -79,14 +76,13 @@ def faults_of(agent: Agent) -> list[str]:
 
 
 def next_game(agent: Agent, key: Array, memory: Memory, observation: Observation) -> Memory:
-    """Begin the next game of a match against the same opponent: return the memory at its start. Consumes `key`.
+    """Begin the next game of a match against the same opponent: return the memory at its start.
 
     An agent's method `next_game(key, memory, observation)` receives the memory at the end of the last game and may carry over any
-    part, such as the opponent's type. An agent without the method starts again from `init`. The method is pure, unbatched and
-    vmap-able like the others, and returns a memory of the same shapes.
+    part, such as the opponent's type. An agent without the method starts again from `init`.
 
     Raises:
-        ValueError: If it does not.
+        ValueError: If the method returns a memory of another structure, or of other shapes and types.
     """
     go_on = getattr(agent, "next_game", None)
     if go_on is None:

@@ -25,9 +25,6 @@ from unojax.table.options import Turn
 class Observation(Displayed):
     """One player's information at one moment: everything public, and the player's own hand.
 
-    It contains neither the opponent's hand nor the deck's cards. Solvers, beliefs and policies take an
-    `Observation`, so a leak would be a type error.
-
     Attributes:
         player: int8[] the observing player, 0 or 1.
         hand: bool[108] the observer's own cards.
@@ -97,7 +94,7 @@ class Observation(Displayed):
 
 
 def check_observation(observation: Observation, name: str) -> None:
-    """Check that the argument of function `name` is a single observation. Shapes are static, so this works while tracing too.
+    """Check the argument of function `name`; shapes are static, so this works while tracing too.
 
     Raises:
         ValueError: If it is a batch, or no observation.
@@ -112,7 +109,7 @@ def check_observation(observation: Observation, name: str) -> None:
 
 
 def check_transition(rules: Rules, before: Observation, after: Observation, name: str) -> None:
-    """Check that the observations around a transition, arguments of function `name`, are single and of the same rules.
+    """Check the observations around a transition, arguments of function `name`.
 
     Raises:
         ValueError: If one of them is a batch, or no observation, or of other rules.
@@ -123,12 +120,10 @@ def check_transition(rules: Rules, before: Observation, after: Observation, name
 
 
 def check_counts(observation: Observation, name: str) -> None:
-    """Check that the cards of an observation, argument of function `name`, are those of the deck of its rules.
-
-    The unseen cards that the opponent does not hold are in the deck, which determines its size. Traced numbers are not checked.
+    """Check the cards of an observation, argument of function `name`, unless they are traced.
 
     Raises:
-        ValueError: If a card is seen too often, or the deck has another size.
+        ValueError: If a card is seen too often, or the deck has another size than the unseen cards without the opponent's.
     """
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(observation)):
         return
@@ -235,15 +230,7 @@ def determinize(source: ArrayLike, observation: Observation) -> State:
 
 
 def determinize_packed(observation: Observation, hands: Words) -> Table:
-    """Determinize a table for each of R hands of the opponent, as `determinize` does.
-
-    Args:
-        observation: Observation, unbatched.
-        hands: Canonical sets of the opponent's cards, uint32[R] each, of the observed size.
-
-    Returns:
-        R tables, no draw under way.
-    """
+    """Determinize a table, with no draw under way, for each of R hands of the opponent: canonical sets, uint32[R] each."""
     everything = bits.all_cards(observation.rules.deck)
     own = bits.pack(observation.hand)
     # Own cards take the lowest copies of a type, the opponent's the next, the pile the last.

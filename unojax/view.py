@@ -1,8 +1,4 @@
-"""Views: packed observations, the input of policies, opponent models and networks.
-
-An `Observation` is unbatched and readable; a `View` keeps sets of cards in words (`unojax.bits`), has any shape, and comes from
-observations or directly from tables.
-"""
+"""Views: packed observations of any shape, from observations or directly from tables; the input of policies and networks."""
 
 from __future__ import annotations
 
@@ -31,7 +27,7 @@ class View:
         hand, pile: The player's own cards; the cards played.
         opponent_count: uint32[...] cards in the opponent's hand.
         rank, color: uint32[...] rank 0..14 of the top card; active colour 0..3.
-        penalty: uint32[...] cards that the player to move must draw: 0, 2 or 4, or a sum of stacked penalties.
+        penalty: uint32[...] cards that the player to move must draw.
         is_own_turn: bool[...] the player is to move.
         rules: Static.
         account: Under `Rules.keeps_account` an `Account`, packed, which names a card just drawn only to the player who drew it;
@@ -63,11 +59,9 @@ class View:
         return jnp.asarray(cards.along_last(np.asarray(self.rules.deck, np.int32), held.ndim)) - held - played
 
     def count_unseen(self, word: int, mask: ArrayLike) -> Array:
-        """Count the cards of one word that are unseen, opponent's hand and deck together: int32[...].
+        """Count the unseen cards of word 0..3, opponent's hand and deck together: int32[...].
 
-        Args:
-            word: Index 0..3.
-            mask: uint32[...] bits of the word that count; with any copy of a type all copies in that word.
+        `mask`, uint32[...], has the bits that count: all copies of a type in that word, or none.
         """
         everything, hand, pile = (
             lax.population_count(jnp.asarray(words[word]) & jnp.asarray(mask)).astype(jnp.int32)

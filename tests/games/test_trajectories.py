@@ -137,7 +137,7 @@ def test_games_that_were_not_requested_are_not_played(rows: Rows):
     key = jax.random.key(1)
     alone = list(stream_trajectories(key, 1, (only_there, "uniform"), rules=RULES, batch_size=8))
     assert len(alone) == 1 and set(alone[0]["game"]) == {0}
-    with pytest.raises(ValueError, match="illegal action in game 1"):
+    with pytest.raises(ValueError, match=r"illegal action at step \d+ of game 1"):
         list(stream_trajectories(key, 2, (only_there, "uniform"), rules=RULES, batch_size=8))
 
 
@@ -148,7 +148,7 @@ def test_bad_arguments_are_refused():
     refusals(
         {
             "num_games": lambda: next(stream_trajectories(KEY, 0, ("uniform", "uniform"))),
-            "illegal action in game 0": first(1, lambda *_: jnp.int32(61), "uniform"),
+            "illegal action at step 0 of game 0": first(1, lambda *_: jnp.int32(61), "uniform"),
             "got float32[]": first(1, "uniform", lambda *_: jnp.float32(60)),
         }
     )

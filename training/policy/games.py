@@ -94,7 +94,7 @@ def play_choices(seed: Words, slots: Slots, actor: Network, critic: Network, num
 
     def choose(slots: Slots) -> Decision:
         node = table.find_node(slots.table, RULES)
-        is_choice = _is_choice(node)
+        is_choice = node.is_choice
         seen, known = _look(slots, node)
         legal = jax.vmap(game.options_to_mask)(node.legal)
         logits = actor(seen).policy_logits
@@ -116,17 +116,15 @@ def play_choices(seed: Words, slots: Slots, actor: Network, critic: Network, num
         return Decision(jnp.where(is_choice, move, table.stay(slots.table)), row)
 
     def finish(before: Slots, decision: Decision, after: Slots, rest: None) -> tuple[Slots, None, Rows]:
-        phase = after.table.unpack_meta().phase
-        has_ended = phase > table.PLAY
-        outcome = jnp.where(phase == table.OVER_WON_BY_0, 1.0, jnp.where(phase == table.OVER_WON_BY_1, -1.0, 0.0))
-        row = Rows(**decision.seen, has_ended=has_ended, outcome=outcome, num_steps=after.num_steps - before.num_steps)
-        return restart(after, has_ended, after.game + np.uint32(after.stride)), rest, row
+        meta = after.table.unpack_meta()
+        row = Rows(**decision.seen, has_ended=meta.is_over, outcome=meta.outcome, num_steps=after.num_steps - before.num_steps)
+        return restart(after, meta.is_over, after.game + np.uint32(after.stride)), rest, row
 
     # Rows skip forced moves and chance events, up to the next decision.
     forced = partial(pass_forced, key=seed, choices_only=True)
     slots, _, rows = play_rows(slots, None, choose, forced, finish, num_nodes=NODES_PER_CHOICE, num_rows=num_rows)
     node = table.find_node(slots.table, RULES)
-    return slots, rows, Horizon(critic(_look(slots, node)[1]).value * sign_of(node.meta.player), _is_choice(node))
+    return slots, rows, Horizon(critic(_look(slots, node)[1]).value * sign_of(node.meta.player), node.is_choice)
 
 
 def masked_log_probs(logits: Array, legal: Array) -> Array:
@@ -140,10 +138,6 @@ def masked_log_probs(logits: Array, legal: Array) -> Array:
 def sign_of(player: Array) -> Array:
     """Return 1 for player 0, -1 for player 1: float32[...]."""
     return 1.0 - 2.0 * player.astype(jnp.float32)
-
-
-def _is_choice(node: Node) -> Array:
-    return node.is_decision & (bits.count(node.legal) > 1)
 
 
 def _look(slots: Slots, node: Node) -> tuple[Features, Features]:

@@ -225,11 +225,10 @@ def play_episodes(keys: Array, number: Array, network: Network, play: SelfPlay) 
         return step + 1, after, believed, jax.tree.map(lambda r, n: r.at[step].set(n), rows, now)
 
     _, games, _, rows = lax.while_loop(goes_on, one_step, (jnp.int32(0), games, beliefs.first(), rows))
-    phase = games.state.table.unpack_meta().phase
     made = Episodes(
         **rows._asdict(),
         num_steps=games.state.step_count,
-        outcome=jnp.where(phase == table.OVER_WON_BY_0, 1.0, jnp.where(phase == table.OVER_WON_BY_1, -1.0, 0.0)),
+        outcome=games.state.table.unpack_meta().outcome,
         is_over=games.state.is_over,
         learns=games.learns,
         number=number,

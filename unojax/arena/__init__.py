@@ -7,9 +7,9 @@ cancels, more for more similar agents; two equal agents play the same game twice
 the same deals.
 
 The games of a batch move in lockstep. The host requests actions from each agent at its decisions, advances all games by one
-step, and updates both agents. An agent's functions run only for the games that need them, a few games (a *chunk*) at a
-time. Finished games and forced moves therefore cost almost nothing, even with slow agents. Each agent has its own program,
-compiled once for all its opponents, and its time is measured separately.
+step, and updates both agents. An agent's functions run only for the games that need them, a few (a *chunk*) at a time, so
+finished games and forced moves cost almost nothing. Each agent has its own program, compiled once for all its opponents, and
+its time is measured separately.
 """
 
 from unojax.arena.match import AgentError, Batch, compile_match, default_batch_size, default_workers, play_batches, play_match

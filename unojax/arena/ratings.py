@@ -77,7 +77,7 @@ def paired_score(points: np.ndarray, *, series: int = 1) -> Score:
     """Compute the score of a match.
 
     The variance of a pair's mean is estimated from the P pairs and one added pair, with the variance of two independent
-    wins or losses. A few identical pairs therefore do not get an error of zero. If all games were won, or all lost, the
+    wins or losses, so that a few identical pairs do not get an error of zero. If all games were won, or all lost, the
     standard error is 0, and the interval is that of independent games. With `series` above 1, whole series replace pairs.
 
     Args:

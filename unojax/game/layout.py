@@ -47,7 +47,7 @@ class Packed:
     @property
     def terminated(self) -> Array:
         """bool[...]: the game is over."""
-        return self.table.unpack_meta().phase > table.PLAY
+        return self.table.unpack_meta().is_over
 
     @property
     def current_player(self) -> Array:
@@ -164,7 +164,7 @@ def from_table(
         color=meta.color.astype(jnp.int8),
         current_player=meta.player.astype(jnp.int8),
         penalty=meta.penalty.astype(jnp.int8),
-        terminated=meta.phase > table.PLAY,
+        terminated=meta.is_over,
         truncated=jnp.asarray(truncated, bool),
         winner=winner.astype(jnp.int8),
         rewards=jnp.asarray(rewards, jnp.float32),

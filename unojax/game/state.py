@@ -43,8 +43,8 @@ class State(Displayed):
         current_player: int8[] player to move, 0 or 1. At the end of a game: the last mover.
         penalty: int8[] cards the mover must draw for a +2 or Wild+4: 0, 2 or 4; more after stacking or a failed challenge.
         terminated: bool[] the game is over.
-        truncated: bool[] the game was cut off by `Rules.max_steps` before it was over.
-        winner: int8[] 0 or 1; -1 without a winner: unfinished or drawn.
+        truncated: bool[] the game was cut off by `Rules.max_steps`.
+        winner: int8[] 0 or 1; -1 without a winner.
         rewards: float32[2] each player's reward for the last step.
         step_count: int32[] steps so far: plays and draws; a draw of several cards counts once.
         error: uint8[] bits of `Error`; 0 = every action so far was legal.
@@ -88,7 +88,7 @@ USE_VMAP: Final = "map over a batch with jax.vmap({name})"
 
 
 def check_state(state: State, name: str) -> None:
-    """Check that the argument of function `name` is a single state; shapes are static, so this works while tracing too.
+    """Check the argument of function `name`; shapes are static, so this works while tracing too.
 
     Raises:
         ValueError: If it is a batch, or no state.

@@ -57,8 +57,7 @@ def _deal(key: Array, rules: Rules) -> Table:
         node = table.find_node(dealt, rules)
         move = table.resolve(dealt, node, Picked(*bits.choose(node.deck, words[index])), words[-1], rules)
         if rules.start_effects == "keep_turn":
-            meta = dealt.unpack_meta()
-            move = jnp.where((meta.phase == table.PLAY) & (meta.to_draw == 0), table.stay(dealt), move)
+            move = jnp.where(dealt.unpack_meta().begins_step, table.stay(dealt), move)
         return move
 
     undealt = table.new_table(jnp.uint32(0), rules)
@@ -224,7 +223,7 @@ def step_packed_with(state: Packed, action: Array, pick_card: Picker) -> Packed:
     after = walk(before, move, draw_more, table.commit, num_nodes=max_nodes(rules))
 
     step_count = state.step_count + applies.astype(jnp.int32)
-    terminated = after.unpack_meta().phase > table.PLAY
+    terminated = after.unpack_meta().is_over
     truncated = state.truncated
     if rules.max_steps is not None:
         truncated = truncated | (applies & ~terminated & (step_count >= rules.max_steps))
@@ -260,13 +259,13 @@ def rewards_at(after: Table, rules: Rules) -> Array:
     """Compute the rewards of a step that led to a table, float32[2]: +1 / -1 / 0 for a win, loss, draw, or the points; minus the
     step penalty if the game continues.
     """
-    phase = after.unpack_meta().phase
-    won = jnp.where(phase == table.OVER_WON_BY_0, 1.0, jnp.where(phase == table.OVER_WON_BY_1, -1.0, 0.0))
+    meta = after.unpack_meta()
+    won = meta.outcome
     if rules.points:
         won *= table.points_won(after, rules)
     # Subtracted from 0.0, since -0.0 is another bit pattern than 0.0.
     at_end = jnp.stack([won, 0.0 - won])
-    return jnp.where(phase > table.PLAY, at_end, 0.0 - rules.step_penalty).astype(jnp.float32)
+    return jnp.where(meta.is_over, at_end, 0.0 - rules.step_penalty).astype(jnp.float32)
 
 
 def step_checked(state: State, action: ArrayLike, key: Array) -> State:

@@ -38,7 +38,7 @@ from unojax.device.static import Skeleton
 from unojax.files.columns import Columns
 from unojax.policies import PackedPolicy, Policy, as_policies, distinct
 from unojax.rules import Rules, as_rules
-from unojax.simulation import Slots, Transitions, rollout, start_slots
+from unojax.simulation import Slots, Transitions, check_slots, rollout, start_slots
 from unojax.text.notation import format_action
 
 _ROWS: Final = 64
@@ -89,10 +89,8 @@ def stream_trajectories(
         while not games.are_complete(batch):
             slots, rows = _advance(weights, key, slots, skeleton=skeleton)
             games.add(jax.device_get(rows))
-            # An illegal action leaves the game unchanged, so it would never end. An env slot also plays games beyond the last
-            # one.
-            if (wrong := np.flatnonzero(np.asarray(slots.illegal & (slots.game < num_games)))).size:
-                raise ValueError(f"a policy chose an illegal action in game {np.asarray(slots.game)[wrong[0]]}")
+            # An illegal action leaves the game unchanged, so it would never end. Env slots also play games beyond the last one.
+            check_slots(slots, num_games)
         yield games.take(batch)
 
 

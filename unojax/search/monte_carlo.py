@@ -70,14 +70,8 @@ def choose(estimate: Estimate, legal: Array | np.ndarray, keep: float) -> Array:
 def average(estimate: Estimate, values: Array, legal: Array, weight: float) -> Estimate:
     """Average estimates with a value function's, each of whose values counts as `weight` rollouts.
 
-    A prior in the form of imagined results follows Gelly and Silver (2007, section 6). Standard errors
-    remain those of the rollouts, in the average; the error of the value function is not known here.
-
-    Args:
-        estimate: [D] estimates.
-        values: float32[D, 60] in [-1, 1], of the legal plays.
-        legal: bool[D, 60].
-        weight: Number of rollouts.
+    A prior in the form of imagined results follows Gelly and Silver (2007, section 6). Standard errors remain those of the
+    rollouts, in the average. All arguments have an axis of decisions, [D]; `values`, in [-1, 1], count where `legal`.
     """
     # In a row that is left out, the base may be no choice at all.
     at_base = jnp.take_along_axis(values, jnp.minimum(estimate.base, values.shape[1] - 1)[:, None], axis=1)

@@ -27,9 +27,7 @@ class NetworkLeaf:
     Two leaves are equal if their networks are, so a file with new contents does not reuse an old compiled program.
 
     Attributes:
-        rules: Rules of the game; there is a shipped network for each kind of turns.
         opponent: Opponent model of the belief; None without one.
-        digest: Digest of the network.
         loaded: The network itself, in NumPy: constants of any program.
 
     Raises:

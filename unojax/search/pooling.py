@@ -66,10 +66,10 @@ def replicates(
 
     Args:
         agent: Search agent.
-        memories: One or more memories; replicate i takes memory `i % len(memories)`.
+        memories: One or more; replicate i takes memory `i % len(memories)`.
         observation: Observation of the player to move.
         legal: bool[60] or more (`Rules.num_choices`), one or more choices.
-        key: PRNG key; consumed; replicate i uses `fold_in(key, i)`.
+        key: Consumed; replicate i uses `fold_in(key, i)`.
         number: Number of replicates; None: no end.
 
     Returns:
@@ -158,14 +158,12 @@ def cost_of(
 ) -> tuple[float, float, int]:
     """Estimate an action's loss against the best play, without the bias of choosing the luckiest estimate.
 
-    One half of the replicates chooses the best play and the other half values it, and vice versa. The cost is therefore not too
-    high on average, unlike the difference to the highest of the same estimates, and may be negative.
+    One half of the replicates chooses the best play and the other half values it, and vice versa, so the cost may be negative.
 
     Args:
         estimates: Four or more independent estimates (NumPy) of one decision.
-        legal: bool[60] or more (`Rules.num_choices`), two or more choices.
+        legal, prior_rollouts: As in `pool`; two or more choices.
         action: One of them.
-        prior_rollouts: As in `pool`.
 
     Returns:
         The cost as a win probability; its standard error, or that of the difference to the best other play if that is larger; the

@@ -1,8 +1,7 @@
 """Rollouts: millions of games played to the end from given positions.
 
-A rollout starts at a determinization, takes a given first action, and follows packed policies from there. Like
-`unojax.simulation`, rollouts run in lanes over the nodes of `unojax.table`: `play_out` decides, carries out, cuts off ended
-games, and refills. A lane whose rollout has ended takes the next one, so that a long game delays only its own lane.
+A rollout starts at a determinization, takes a given first action, and follows packed policies from there. A lane (see
+`unojax.device.lanes`) whose rollout has ended takes the next one, so that a long game delays only its own lane.
 
 Rollouts are numbered by (arm, sample). An *arm* is a first action at a position. Sample s of every arm of a position starts from
 the same determinization, and the same random word decides each player's k-th card drawn and k-th play. These common random
@@ -135,7 +134,7 @@ class Guide(Protocol):
 
 
 class _NoGuide:
-    """A guide that leaves all decisions to the policies."""
+    """Leaves all decisions to the policies."""
 
     def start(self, num_lanes: int) -> tuple[()]:
         return ()
@@ -238,7 +237,7 @@ class Rollouts:
         """Find the rollouts that have ended, bool[B], and their returns, float32[B]."""
         meta = lanes.table.unpack_meta()
         is_active = lanes.rollout != NO_ROLLOUT
-        is_over = meta.phase > table.PLAY
+        is_over = meta.is_over
         won = (meta.phase - np.uint32(table.OVER_WON_BY_0)) == lanes.player
         returns = jnp.where(won, jnp.float32(1), jnp.float32(-1))
         if self.rules.points:
@@ -302,12 +301,6 @@ class _Progress(NamedTuple):
 
 def play_out(starts: Starts, arms: Arms, how: Rollouts, store: Any = None) -> tuple[Array, Any]:
     """Play every sample of every arm to its end.
-
-    Args:
-        starts: Positions of the arms.
-        arms: First actions.
-        how: Settings of the rollouts.
-        store: Store of the guide.
 
     Returns:
         float32[A, R] returns of the player who takes the first action, or of `Starts.players`: discount^(steps after the first)
@@ -386,5 +379,4 @@ def _positions_of(lanes: Lanes, arms: Arms, how: Rollouts) -> Array:
 
 def _is_truncated(lanes: Lanes, steps_left: Array) -> Array:
     """bool[B]: the game has reached its limit of steps and is not over."""
-    meta = lanes.table.unpack_meta()
-    return (meta.phase == table.PLAY) & (meta.to_draw == 0) & (lanes.num_steps >= steps_left)
+    return lanes.table.unpack_meta().begins_step & (lanes.num_steps >= steps_left)

@@ -10,11 +10,11 @@ Veness 2010). At a node the player takes the option with the highest score:
 
 (PUCT as in Silver et al. 2017; UCB1 as in Auer, Cesa-Bianchi and Fischer 2002, and in POMCP.) N counts visits, and Q is the sum
 of the returns so far over the visits. The prior P favours the rollout policy's play. A simulation adds at most one node and
-continues with the rollout policy. The opponent follows the policy everywhere and is part of the environment. Returns are
-therefore the player's at every node, and their sign never changes, even if a player moves twice in a row.
+continues with the rollout policy. The opponent follows the policy everywhere and is part of the environment, so returns are the
+player's at every node.
 
 The root is not in the tree: its plays share samples, round by round, and weak ones are pruned, as in flat Monte Carlo with
-`stop`. That keeps the common random numbers; a bandit rule at the root would sample one arm at a time.
+`stop`. A bandit rule at the root would sample one arm at a time, without common random numbers.
 
 The nodes of a decision lie in a hash table that parallel lanes share. Between blocks of moves, lanes at a decision of the player
 look up their nodes (`rollouts.Guide`). A simulation counts as a visit with return 0 once it chooses; its return is added when it
@@ -115,9 +115,8 @@ class TreeGuide:
         return Walks(zero, jnp.ones(num_lanes, bool), zero, (zero.astype(jnp.int32),) * MAX_DEPTH)
 
     def waits(self, walks: Walks, lanes: Lanes, node: Node) -> Array:
-        number = bits.count(node.legal)
-        is_own = node.is_decision & (node.meta.player == lanes.player) & (lanes.first == FREE)
-        return walks.inside & is_own & (number > 1) & (number <= MAX_OPTIONS)
+        is_own = (node.meta.player == lanes.player) & (lanes.first == FREE)
+        return walks.inside & is_own & node.is_choice & (bits.count(node.legal) <= MAX_OPTIONS)
 
     def follow(self, walks: Walks, lanes: Lanes, move: Array) -> Walks:
         changed = (walks.history ^ table.visible_part(move, lanes.table, lanes.player)) * _HASH_FACTOR

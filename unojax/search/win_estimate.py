@@ -27,10 +27,10 @@ def win_probability(
     has not seen, decides as at the beginning of its turn.
 
     Args:
-        key: PRNG key; consumed.
+        key: Consumed.
         search: Search with the belief and policies; static.
         memory: Memory of the search.
-        observation: One observation, of a game that is not over.
+        observation: Observation of an unfinished game.
         num_samples: Number of games, at least 2; static.
 
     Returns:

@@ -1,10 +1,15 @@
-"""Thousands of games at once: `simulate`, `Stream` for results as games end, `count_games` for sums alone.
+"""Thousands of games at once, in env slots with auto-reset.
 
-`rollout` continues games in env slots, as a pure function. `slots` has the loop under all of them, `harvest` the device's side of
-`simulate`, `games` its results.
+    slots            `Slots` and `play_rows`, the loop under everything here
+    rollouts, rows   `rollout`, a pure function of slots, and its trajectory
+    run, harvest     `simulate`, `Stream` (results as games end), `count_games` (sums alone): the host's and the device's side
+    games, tally     results of games, and sums over them
+
+The random words of node t of game g are Threefry(key, (g, t)): a game depends on its key and number only, not on its slot, the
+other games, or the number of slots, devices and processes. Memory does not grow with the number of steps.
 """
 
-from unojax.simulation.games import Collector, Finished, Games
+from unojax.simulation.games import Finished, Games
 from unojax.simulation.rollouts import Transitions, check_slots, rollout, start_slots
 from unojax.simulation.run import (
     MAX_GAMES,
@@ -22,7 +27,6 @@ from unojax.simulation.slots import Slots
 __all__ = [
     "MAX_GAMES",
     "MOST_LANES",
-    "Collector",
     "Counting",
     "Finished",
     "Games",

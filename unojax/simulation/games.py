@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from unojax import game
 from unojax.device import struct
 
 
@@ -48,35 +47,3 @@ class Finished:
 
     index: np.ndarray
     games: Games
-
-
-class Collector:
-    """Puts a known number of finished games in order of their index."""
-
-    def __init__(self, num_games: int):
-        self._games = Games(
-            winner=np.full(num_games, game.NO_WINNER, np.int8),
-            num_steps=np.zeros(num_games, np.int32),
-            num_choices=np.zeros(num_games, np.int32),
-            num_reshuffles=np.zeros(num_games, np.int32),
-            hand_sizes=np.zeros((num_games, 2), np.int8),
-            truncated=np.zeros(num_games, bool),
-        )
-        self._done = np.zeros(num_games, bool)
-
-    @property
-    def num_done(self) -> int:
-        """Games finished so far."""
-        return int(np.count_nonzero(self._done))
-
-    def add(self, finished: Finished) -> None:
-        for field in fields(Games):
-            getattr(self._games, field.name)[finished.index] = getattr(finished.games, field.name)
-        self._done[finished.index] = True
-
-    def prefix(self) -> Games:
-        """Return the games before the first unfinished one.
-
-        All finished games together would favour short ones, because the games in progress tend to be long.
-        """
-        return self._games[: len(self._done) if self._done.all() else int(np.argmin(self._done))]

@@ -69,13 +69,11 @@ class FinishedFirst(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Counts over the games that finished in a call: uint32[] each, except the last three.
+    """Counts over the games that finished in a call: uint32[] each as in `Tally`, except the last three.
 
     Attributes:
-        games, wins_0, wins_1, stalemates, drawn, truncated: As in `Tally`.
         illegal: Games in which a policy chose an illegal action.
-        choices, reshuffles: uint32[2] as in `Tally`; the sums of the low byte and of the higher bytes, because 32 bits may be too
-            few.
+        choices, reshuffles: uint32[2] sums of the low byte and of the higher bytes, because 32 bits may be too few.
         lengths: uint32[LONGEST + 1] games by number of steps; longer ones count as the last.
     """
 
@@ -204,8 +202,7 @@ def advance_slots(
 
     Return the games that finished, uint32[blocks, B] (on a GPU uint32[blocks * B], `FinishedFirst`), count them, or write them
     to their places in `kept`. `numbers` and `policies` are the `static.split` of one policy for each player, or of one for
-    both. Each device of a mesh deals its own games (`Part`). `next_index`, uint32[D], counts the games of each; counts and
-    progress have this axis, too.
+    both. Each device of a mesh deals its own games (`Part`); `next_index`, counts and progress have an axis of devices.
     """
     how = {"policies": policies, "truncates": truncates, "gather": gather, "on": on}
     if mesh is None:
@@ -391,8 +388,8 @@ def _ask(policies: tuple[Policy, ...], slots: Slots, words: Words) -> Array:
 
 def _harvest(slots: Slots, next_index: Array, limits: Limits, truncates: bool, part: Part) -> tuple[Slots, Array, Results]:
     """Return the results of finished games and start the next games in their slots."""
-    phase = slots.table.unpack_meta().phase
-    ended = (phase > table.PLAY) | slots.illegal
+    meta = slots.table.unpack_meta()
+    ended = meta.is_over | slots.illegal
     if truncates:
         ended |= is_cut_off(slots, limits.max_steps)
     ended &= slots.game != NO_WALK
@@ -402,7 +399,7 @@ def _harvest(slots: Slots, next_index: Array, limits: Limits, truncates: bool, p
         num_steps=slots.num_steps,
         num_choices=slots.num_choices,
         num_reshuffles=slots.num_reshuffles,
-        phase=phase,
+        phase=meta.phase,
         hand_0=bits.count(slots.table.cards_of(table.HAND_0, slots.rules)),
         hand_1=bits.count(slots.table.cards_of(table.HAND_1, slots.rules)),
         illegal=slots.illegal.astype(jnp.uint32),

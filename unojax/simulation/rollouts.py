@@ -126,8 +126,8 @@ def rollout(
 ) -> tuple[Slots, Transitions]:
     """Play `num_steps` rows in every slot; when a slot's game ends, it deals the next one.
 
-    Pure: use it under `jit`, `vmap`, `shard_map`, and under `grad` for the policy's extras. With the same key in every call, each
-    game depends only on the two keys, the policy and its number, not on the number of slots, rows or devices.
+    Pure: use it under `jit`, `vmap`, `shard_map`, and under `grad` for the policy's extras. Give every call the same key, so that
+    games do not depend on the number of rows.
 
     Args:
         key: A threefry2x32 key of the policies' choices. Game g at node t uses Threefry(key, (g, t)), as in `simulate`, which
@@ -141,13 +141,13 @@ def rollout(
         fields: Fields of the trajectory, static; `valid` and the extras are always included. Other fields are not computed.
         sees: Input of policies, an `Observation` or a `View`; static.
         choices_only: Show only decisions between two or more legal actions, static; other steps take no row.
-        nodes_per_row: Largest number of nodes that a slot passes in a row, static. More nodes make fewer invalid rows but slower
-            ones. By default a row holds a whole step, or 9 nodes with `choices_only`. Packed policies are fastest with 1
-            on a CPU and 1 to 3 on a GPU; 2 is slow on a CPU.
+        nodes_per_row: Most nodes that a slot passes in a row, static: fewer are faster but make more invalid rows. By default a
+            row holds a whole step, or 9 nodes with `choices_only`. Packed policies are fastest with 1 on a CPU and 1 to 3 on a
+            GPU; 2 is slow on a CPU.
 
     Returns:
-        The slots after T rows, and the trajectory. If a policy chooses an illegal action, `Slots.illegal` reports it, and the
-        slot stops and has no valid rows from then on. `check_slots` raises for it on the host.
+        The slots after T rows, and the trajectory. After an illegal action (`Slots.illegal`, `check_slots`) a slot stops and has
+        no more valid rows.
 
     Raises:
         ValueError: If an argument is out of range, the slots hold no memory for an agent, or a policy returns something else.
@@ -165,13 +165,14 @@ def rollout(
     return _play_jitted(words, numbers, params, slots, skeleton=skeleton, plan=plan)
 
 
-def check_slots(slots: Slots) -> None:
-    """Check on the host that no policy has chosen an illegal action.
+def check_slots(slots: Slots, num_games: int | None = None) -> None:
+    """Check on the host that no policy has chosen an illegal action, in the first `num_games` games or in any.
 
     Raises:
         ValueError: If one has; the message names a game and the step.
     """
-    wrong = np.flatnonzero(np.asarray(slots.illegal))
+    illegal = np.asarray(slots.illegal)
+    wrong = np.flatnonzero(illegal if num_games is None else illegal & (np.asarray(slots.game) < num_games))
     if len(wrong):
         number, step = (int(np.asarray(of).ravel()[wrong[0]]) for of in (slots.game, slots.num_steps))
         raise ValueError(
@@ -287,7 +288,7 @@ def _play(key: Words, policies: tuple[Any, ...], params: tuple[Any, ...], slots:
             pick, is_illegal = pick_action(action, node, word, rules)
         acts = is_turn(slots) & ~slots.illegal
         if plan.choices_only:
-            is_choice = node.is_decision & (bits.count(node.legal) > 1)
+            is_choice = node.is_choice
             acts &= is_choice
             if is_illegal is not None:
                 # The only legal action is taken, whatever the policy returns.
@@ -301,7 +302,7 @@ def _play(key: Words, policies: tuple[Any, ...], params: tuple[Any, ...], slots:
 
     def finish(before: Slots, decision: Decision, after: Slots, rest: None) -> tuple[Slots, None, tuple[Row, Any]]:
         asked: _Asked = decision.seen
-        terminated = after.table.unpack_meta().phase > table.PLAY
+        terminated = after.table.unpack_meta().is_over
         packed = pack_row(plan.fields, before, decision.move, asked.acts, asked.cut_off, after)
         if _remember(policies):
             after = replace(after, memory=_update_memory(before, after, decision.move, asked.acts, key, policies))

@@ -1,7 +1,6 @@
-"""Rows of a rollout: a few words during play, and the fields of a trajectory afterwards.
+"""Rows of a rollout: a few words during play, a fifth of the size of one-hots, and the fields of a trajectory afterwards.
 
-Cards stay packed inside the loop, a fifth of the size of one-hots. The words of a row are two arrays, so that a GPU stores it
-with two kernels. One computation makes the fields of all rows.
+The words of a row are two arrays, so that a GPU stores it with two kernels.
 """
 
 from __future__ import annotations
@@ -100,10 +99,9 @@ def pack_row(fields: Sequence[Field], before: Slots, move: Array, acts: Array, c
 
     Args:
         fields: Fields of the trajectory.
-        before: Slots at the row's decision.
+        before, after: Slots at the row's decision, and after the row before new deals.
         move: uint32[B] move of the decision.
         acts, cut_off: bool[B] a player acts in the row; the game is cut off there.
-        after: Slots after the row, before new deals.
     """
     known = []
     if _OF_CARDS & set(fields):
@@ -116,7 +114,7 @@ def pack_row(fields: Sequence[Field], before: Slots, move: Array, acts: Array, c
         known.append(before.game)
     if "step" in fields:
         known.append(before.num_steps)
-    terminated = after.table.unpack_meta().phase > table.PLAY
+    terminated = after.table.unpack_meta().is_over
     flags = _VALID.put(acts)
     if "terminated" in fields:
         flags |= _TERMINATED.put(terminated)

@@ -1,10 +1,4 @@
-"""Thousands of games at once: `simulate`.
-
-Each env slot (*lane*) advances its game node by node (see `unojax.table`). When a game ends, the slot returns its result and
-starts the next game, so no slot idles for longer than a block of a few nodes. The random word for node t of game i is
-Threefry(key, (i, t)): a game depends only on the key and its index, not on the slot, the batch size or the other games. Device
-memory is that of the slots and does not grow with the number of games or steps.
-"""
+"""Runs of many games: `simulate`, `count_games` and `Stream`, the host's side."""
 
 from __future__ import annotations
 
@@ -89,8 +83,7 @@ def simulate(
 ) -> Games:
     """Play exactly `num_games` complete games; player p follows `policies[p]`.
 
-    Every game that begins also ends and counts, so short games are not favoured. For a given key the results do not depend
-    on `batch_size`. With a share, the results contain only its games.
+    Every game that begins also ends and counts, so short games are not favoured.
 
     Args:
         key: A threefry2x32 key (the default kind); game i uses the random stream (key, i).
@@ -110,9 +103,7 @@ def simulate(
 
 
 def count_games(key: Array, num_games: int, policies: Policies = (uniform, uniform), **options: Unpack[Options]) -> Tally:
-    """Play the games of `simulate`, and return only their counts, summed on the device.
-
-    Neither the host nor the device stores results of single games; arguments are those of `simulate`.
+    """Play the games of `simulate`, with its arguments, and return only sums over them, computed on the device.
 
     Raises:
         ValueError: As `simulate`, and if more than 2^23 games are in progress at a time.
@@ -129,9 +120,6 @@ class _Run:
     """A run of games: repeated calls of the program that advances the slots. Arguments and errors are those of `simulate`.
 
     On a GPU the next call begins before the results of the last one are returned, so that host and device work in parallel.
-
-    Attributes:
-        num_games: Games to play, in all shares.
     """
 
     _gather: Gather
@@ -259,8 +247,8 @@ def _mesh_for(num_games: int) -> Mesh | None:
 def default_batch_size(num_games: int) -> int:
     """Choose the number of games in progress at a time, on all devices together.
 
-    On a CPU they fit in the second-level cache, on a GPU they fill the device. They are few enough that most slots are busy until
-    the end. On each device the number is a power of two, so that runs of similar size share their compiled program.
+    On a CPU they fit in the second-level cache, on a GPU they fill the device, and most slots stay busy until the end. Each
+    device has a power of two, so that runs of similar size share their compiled program.
     """
     on, num_devices = platform(), size_of(_mesh_for(num_games))
     of_device = -(-num_games // num_devices)

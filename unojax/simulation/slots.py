@@ -1,7 +1,6 @@
-"""Env slots: games side by side on the device, advanced node by node. `simulate` and `rollout` use `play_rows`.
+"""Env slots: games side by side on the device, advanced node by node (see `unojax.table`).
 
-A *row* is the part of a slot's game between two checks: a decision at its first node, then further nodes. The random words of
-node t of game g are Threefry(key, (g, t)): a game depends only on keys and its number, not on its slot or on other games.
+A *row* is the part of a slot's game between two checks: a decision at its first node, then further nodes.
 """
 
 from __future__ import annotations
@@ -44,11 +43,10 @@ class Slots:
         table: Games, packed (see `unojax.table`).
         game: uint32[B] number of the game. The slot's next game has that number plus `stride`.
         node: uint32[B] nodes passed in this game, the counter of its random words.
-        num_steps: uint32[B] steps of this game so far; a draw of several cards counts once.
-        status: uint32[B] the highest bit is set once a policy has chosen an illegal action (see `illegal`); the bit
-            `table.layout.RESHUFFLE_FIELD` if the last node was a reshuffle.
+        num_steps: uint32[B] steps of this game so far, as in `Games`.
+        status: uint32[B] `ILLEGAL` after an illegal action of a policy; `RESHUFFLE_FIELD` after a reshuffle.
         rules: Static.
-        stride: Number of all slots that share the game numbers, including those of other devices and processes; static.
+        stride: Number of all slots that share the game numbers, on all devices and processes; static.
         num_choices, num_reshuffles: uint32[B] as in `Games`; None if not counted.
         last_action: int8[B] as in `State`; None if no policy needs it.
         key: Words of the key of deals and draws, uint32[B] each; None if the caller keeps it.
@@ -126,12 +124,7 @@ def no_bounds(number: Array) -> Words:
 
 
 class Decision(NamedTuple):
-    """Decision at the first node of a row.
-
-    Attributes:
-        move: uint32[B] see `unojax.table`.
-        seen: Further data for the row's output; None if nothing.
-    """
+    """Decision at the first node of a row: its move, uint32[B] (see `unojax.table`), and further data for the row's output."""
 
     move: Array
     seen: Any = None
@@ -151,15 +144,14 @@ def play_rows(
     """Play rows in all slots: the common loop of packed games with auto-reset.
 
     Args:
-        slots: Games; fields that are constant within a row, keys and memories, stay outside of the walk.
+        slots: Games. Keys and memories, which a row does not change, stay outside of the walk.
         rest: Any pytree, carried along.
         begin: `begin(slots)` decides at the first node of a row.
         decide: `decide(index, slots, move)` returns the move at node 1, 2, ... of a row, as in `unojax.device.lanes.walk`.
         finish: `finish(before, decision, after, rest)` restarts ended games, and returns the row's output.
-        num_nodes: Nodes of a row, static.
-        num_rows: Number of rows, static.
-        ahead: Static; decide on a row at the end of the one before. XLA on a CPU then computes a decision once, instead of again
-            for each array that depends on it; a row of several nodes does not need this.
+        num_nodes, num_rows: Static.
+        ahead: Static; decide on a row at the end of the one before. XLA on a CPU then computes a decision of a single node once,
+            instead of again for each array that depends on it.
 
     Returns:
         The slots, the rest, and the outputs of the rows, [num_rows, ...].
@@ -226,14 +218,12 @@ def action_of_move(before: Table, move: Array) -> Array:
 
 def is_turn(slots: Slots) -> Array:
     """Return whether a step is to begin in each slot: bool[B]. The reshuffle before a draw is part of the draw's step."""
-    meta = slots.table.unpack_meta()
-    return (meta.phase == table.PLAY) & (meta.to_draw == 0) & ((slots.status & RESHUFFLE_FIELD.bit) == 0)
+    return slots.table.unpack_meta().begins_step & ((slots.status & RESHUFFLE_FIELD.bit) == 0)
 
 
 def is_cut_off(slots: Slots, max_steps: Array | int) -> Array:
     """Return whether each slot's game has reached the limit of steps and is not over: bool[B]."""
-    meta = slots.table.unpack_meta()
-    return (meta.phase == table.PLAY) & (meta.to_draw == 0) & (slots.num_steps >= np.uint32(0) + max_steps)
+    return slots.table.unpack_meta().begins_step & (slots.num_steps >= np.uint32(0) + max_steps)
 
 
 def pick_packed(policies: tuple[PackedPolicy, ...], slots: Slots, node: Node, word: Array) -> tuple[Picked, Array | None]:
@@ -288,7 +278,7 @@ def pass_forced(index: Any, slots: Slots, move: Any, *, key: Words, choices_only
     word, coins = words_at(key, slots)
     waits = is_turn(slots)
     if choices_only:
-        waits &= node.is_decision & (bits.count(node.legal) > 1)
+        waits &= node.is_choice
     if slots.rules.max_steps is not None:
         waits |= is_cut_off(slots, slots.rules.max_steps)
     pick = Picked(*bits.choose(bits.where(node.is_decision, node.legal, node.deck), word))

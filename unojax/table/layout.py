@@ -61,6 +61,21 @@ class Meta(NamedTuple):
     to_draw: Array
     phase: Array
 
+    @property
+    def begins_step(self) -> Array:
+        """bool[...]: a step is to begin, or a reshuffle before its draw; no draw is under way."""
+        return (self.phase == PLAY) & (self.to_draw == 0)
+
+    @property
+    def is_over(self) -> Array:
+        """bool[...]: the game has ended."""
+        return self.phase > PLAY
+
+    @property
+    def outcome(self) -> Array:
+        """float32[...]: result of player 0: 1 won, -1 lost, 0 drawn or unfinished."""
+        return jnp.where(self.phase == OVER_WON_BY_0, 1.0, jnp.where(self.phase == OVER_WON_BY_1, -1.0, 0.0))
+
     def pack(self) -> Array:
         return (
             RANK_FIELD.put(self.rank)

@@ -44,6 +44,11 @@ class Node(NamedTuple):
     is_over: Array
 
     @property
+    def is_choice(self) -> Array:
+        """The mover picks one of several options."""
+        return self.is_decision & (bits.count(self.legal) > 1)
+
+    @property
     def options(self) -> Words:
         """The mover's options, empty on a forced draw or if chance picks."""
         return bits.map_words(lambda w: jnp.where(self.is_decision, w, np.uint32(0)), self.legal)
@@ -60,19 +65,19 @@ def find_node(table: Table, rules: Rules) -> Node:
     opponent_count = bits.count(bits.map_words(lambda a, b: a ^ b, table.low, table.high)) - hand_count
     pile_count = np.uint32(rules.num_cards) - deck_count - hand_count - opponent_count
 
-    begins_turn = (meta.phase == PLAY) & (meta.to_draw == 0)
+    begins_step = meta.begins_step
     if rules.has_plain_turns:
         legal = bits.playable(hand, meta.color, meta.rank)
-        is_decision = begins_turn & (meta.penalty == 0) & (bits.any_of(legal) != 0)
+        is_decision = begins_step & (meta.penalty == 0) & (bits.any_of(legal) != 0)
     else:
         legal = options.options_of(hand, turn_at(table, options.has_drawable(deck_count, pile_count, rules)), rules)
-        is_decision = begins_turn & (bits.any_of(legal) != 0)
+        is_decision = begins_step & (bits.any_of(legal) != 0)
     if rules.draw_is_option or rules.keeps_account:
         # The first card of a chosen draw, or of one that a start card caused, is due as well.
-        due = jnp.where(begins_turn, cards_due(meta), meta.to_draw)
+        due = jnp.where(begins_step, cards_due(meta), meta.to_draw)
         lacks_cards = (meta.phase == PLAY) & ~is_decision & (deck_count < due)
     else:
-        lacks_cards = begins_turn & ~is_decision & (deck_count < cards_due(meta))
+        lacks_cards = begins_step & ~is_decision & (deck_count < cards_due(meta))
     is_reshuffle = lacks_cards & (pile_count > (0 if rules.reshuffle_top else 1))
     if rules.start_card != "any":
         may_start = bits.COLORED if rules.start_card == "non_wild" else bits.COLORED | bits.WILD_BIT
@@ -88,7 +93,7 @@ def find_node(table: Table, rules: Rules) -> Node:
         is_decision=is_decision,
         is_reshuffle=is_reshuffle,
         is_dead_end=lacks_cards & ~is_reshuffle,
-        is_over=meta.phase > PLAY,
+        is_over=meta.is_over,
     )
 
 
