@@ -117,8 +117,9 @@ def play_choices(seed: Words, slots: Slots, actor: Network, critic: Network, num
 
     def finish(before: Slots, decision: Decision, after: Slots, rest: None) -> tuple[Slots, None, Rows]:
         meta = after.table.unpack_meta()
-        row = Rows(**decision.seen, has_ended=meta.is_over, outcome=meta.outcome, num_steps=after.num_steps - before.num_steps)
-        return restart(after, meta.is_over, after.game + np.uint32(after.stride)), rest, row
+        has_ended = meta.is_over
+        row = Rows(**decision.seen, has_ended=has_ended, outcome=meta.outcome, num_steps=after.num_steps - before.num_steps)
+        return restart(after, has_ended, after.game + np.uint32(after.stride)), rest, row
 
     # Rows skip forced moves and chance events, up to the next decision.
     forced = partial(pass_forced, key=seed, choices_only=True)
