@@ -242,13 +242,17 @@ def _deal(keys: Array, number: Array, play: SelfPlay) -> tuple[_Games, Array]:
     """Begin G games; also return which players track beliefs, bool[G, 2]."""
     opponent = number % len(play.opponents)
     seat = (number // len(play.opponents)) % 2
-
-    def against(chosen: Callable[[str], bool]) -> Array:
-        return jnp.asarray(np.array([chosen(name) for name in play.opponents]))[opponent, None]
-
-    learns = against(lambda name: name == SELF) | (seat[:, None] == np.arange(2))
+    learns = _faces(opponent, SELF, play)[:, None] | (seat[:, None] == np.arange(2))
     state = jax.vmap(lambda key: game.init_packed(jax.random.fold_in(key, 0), play.game_rules))(keys)
-    return _Games(keys, state, learns, opponent), learns | against(is_network)
+    believes = learns
+    for network in filter(is_network, dict.fromkeys(play.opponents)):
+        believes |= _faces(opponent, network, play)[:, None]
+    return _Games(keys, state, learns, opponent), believes
+
+
+def _faces(opponent: Array, name: str, play: SelfPlay) -> Array:
+    """Return which games, int32[G] indices of `SelfPlay.opponents`, have the opponent of a name: bool[G]."""
+    return jnp.asarray(np.array([other == name for other in play.opponents]))[opponent]
 
 
 def _keys(key: Array, step: Array) -> Array:
@@ -326,9 +330,10 @@ def _one_step(is_real: Array, games: _Games, hands: Hands | None, network: Netwo
             share = play.search / (play.search + play.search_weight)
             values = share * found + (1 - share) * jnp.where(chooses, values, 0.0)
     explores, action = compiled_apart(jax.vmap(partial(_choose, play=play)))(keys[:, _ACT], values, legal)
-    for number, opponent in enumerate(play.opponents):
+    # Each of them once, however often it is listed.
+    for opponent in dict.fromkeys(play.opponents):
         if opponent != SELF:
-            is_theirs = is_real & has_choice & ~by_network & (games.opponent == number)
+            is_theirs = is_real & has_choice & ~by_network & _faces(games.opponent, opponent, play)
             if is_network(opponent):
                 asked = legal[:, : rules.num_choices] & is_theirs[:, None]
                 theirs = jnp.argmax(_value(_load(opponent, rules), mine, of_mine, asked), -1)
