@@ -1,7 +1,7 @@
-"""The 108 cards: types, copies, slots, and the canonical one-hot encoding of a set of cards.
+"""The 108 cards: types, copies, slots, and the canonical one-hot encoding of a set.
 
 A card type is `colour * 13 + rank`, then Wild (52) and Wild+4 (53). Copies of a type are indistinguishable, so a set of cards is
-a multiset, stored as a **canonical one-hot** `bool[108]`: slot `s` is set if and only if the multiset holds more than
+a multiset. It is stored as a **canonical one-hot** `bool[108]`: slot `s` is set if and only if the multiset holds more than
 `COPY_OF_SLOT[s]` copies of type `TYPE_OF_SLOT[s]`. Equal multisets are therefore equal arrays.
 
 Each colour has a block of 27 slots, which is one 32-bit word of `unojax.bits`:
@@ -141,7 +141,7 @@ def _counts(onehot: Array) -> Array:
 
 
 def by_copy(of_slots: Array) -> Array:
-    """Rearrange values of slots, [..., 108], as [..., 54, 4]: type, copy; zero for missing copies."""
+    """Rearrange values of slots, [..., 108], by type and copy: [..., 54, 4], else zero."""
     import jax.numpy as jnp
 
     is_copy = (SLOTS_OF_TYPE < NUM_CARDS).reshape((1,) * (of_slots.ndim - 1) + SLOTS_OF_TYPE.shape)
@@ -186,7 +186,7 @@ def count_types(onehot: ArrayLike) -> np.ndarray:
 
 
 def first(counts: Any, number: ArrayLike) -> Any:
-    """Return the first `number` cards of a multiset in order of type, int8[54], NumPy for NumPy input."""
+    """Return the first `number` cards of a multiset in order of type, int8[54]."""
     return (number - (counts.cumsum() - counts)).clip(0, counts).astype(np.int8)
 
 

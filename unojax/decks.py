@@ -23,7 +23,7 @@ def is_int(value: object) -> TypeGuard[int]:
 
 
 def small_deck(*, colors: int = 4, ranks: Sequence[int] = tuple(range(13)), copies: int = 2, wilds: int = 4) -> tuple[int, ...]:
-    """Return the copy counts of a smaller deck: `Rules(deck=small_deck(colors=2, ranks=(1, 2, 10)))`.
+    """Return the copy counts of a smaller deck: `small_deck(colors=2, ranks=(1, 2, 10))`.
 
     Args:
         colors: Number of colours, the first of red, yellow, blue, green.
@@ -88,7 +88,7 @@ def parse_deck(text: str) -> tuple[int, ...]:
 
 
 def check_copies(deck: Sequence[int]) -> tuple[int, ...]:
-    """Return copy counts as a tuple. Raises ValueError if they are not 54, or exceed the full deck."""
+    """Return copy counts as a tuple. Raises ValueError unless they are 54 of the full deck."""
     values = np.asarray(deck)
     if values.shape != (cards.NUM_TYPES,) or values.dtype.kind not in "iu":
         raise ValueError(f"deck must be {cards.NUM_TYPES} integer copy counts, one per card type, got {deck!r}")

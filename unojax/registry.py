@@ -1,4 +1,4 @@
-"""The agents that specs can name. `import unojax` registers them; a spec imports their modules."""
+"""The agents that specs can name, registered by `import unojax`, imported by first use."""
 
 from __future__ import annotations
 

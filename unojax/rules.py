@@ -103,7 +103,7 @@ class Rules:
 
     @classmethod
     def house(cls, **changes: Any) -> Rules:
-        """Return common house rules, with `changes`: stacking, and drawing until a card is playable."""
+        """Return common house rules, with `changes`: stacking, and repeated draws."""
         own: dict[str, Any] = {"stacking": True, "draw_until_playable": True, "play_drawn": "may", "start_effects": "forfeit"}
         return cls(**own | changes)
 
@@ -204,7 +204,7 @@ class Rules:
 
     @property
     def has_plain_turns(self) -> bool:
-        """Whether turns follow the default rules: every matching card is playable, except on a penalty."""
+        """Whether every matching card is playable, except on a penalty, as by default."""
         return not (self.draw_is_option or self.keeps_account or self.wild_draw_four != "any" or self.unknown)
 
     @property
@@ -229,7 +229,7 @@ class Rules:
 
     @property
     def tells_of_hands(self) -> bool:
-        """Whether a step can reveal joint facts about a hand: that it holds one of several cards, or not."""
+        """Whether a step can reveal that a hand holds one of several cards, or none of them."""
         looks = self.play_drawn == "may" or self.draw_until_playable or self.stacking
         return self.wild_draw_four == "challenge" or (self.draw_four_depends_on_hand and looks)
 

@@ -99,7 +99,10 @@ def parse_agent(spec: str, *, rules: Rules | str | None = None, **changes: Any) 
 
 
 def choose_opponent(asked: str | None, rules: Rules) -> str:
-    """Return the requested opponent, else the shipped network, or a search if the network lacks the rules."""
+    """Return the requested opponent, else the shipped network, else a search.
+
+    A search replaces the network under rules that the network lacks.
+    """
     from unojax.rules import PRESETS
 
     if asked is not None:
@@ -255,7 +258,7 @@ def format_spec(name: str, factory: Factory, values: Mapping[str, Any]) -> str:
 
 
 def factory_of(name: str) -> Factory:
-    """Return the function behind an entry of `AGENTS`. Raises ValueError if its library is missing."""
+    """Return the function behind an entry of `AGENTS`. Raises ValueError without its library."""
     try:
         return AGENTS[name]()
     except ImportError as error:

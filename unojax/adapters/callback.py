@@ -34,7 +34,7 @@ class Question(NamedTuple):
 
 
 class HostAgent:
-    """Agent that calls `choose` at each real choice. Its memory, 64 random bits, identifies the game."""
+    """Agent that calls `choose` at each real choice. Its memory, 64 bits, identifies the game."""
 
     def init(self, key: Array, observation: Observation) -> Memory:
         del observation

@@ -154,7 +154,7 @@ class Encoder:
         return self._filter.update(key, memory, before, action, after)[0]
 
     def sample_hand(self, key: Array, memory: Any, observation: Observation) -> Array:
-        """Sample an opponent's hand, int8[108] canonical, from the belief or uniformly. Consumes `key`."""
+        """Sample an opponent's canonical hand, int8[108], from the belief. Consumes `key`."""
         if self.belief == "particles":
             return memory.particles[jax.random.categorical(key, memory.log_weights)]
         return belief_init(observation, key, num_particles=1).particles[0]

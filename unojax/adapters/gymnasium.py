@@ -1,4 +1,4 @@
-"""Gymnasium environments of one seat against an agent: `unojax/Uno-v0`, single or thousands in one program.
+"""Gymnasium environments of one seat against an agent: `unojax/Uno-v0`.
 
     import gymnasium, unojax.adapters.gymnasium
 
@@ -12,8 +12,8 @@ The reward at the end is +1, -1 or 0, or with `Rules.points` the loser's points 
 the seat's first move costs `Rules.step_penalty`. `info["illegal_action"]` marks a game that the seat lost by an illegal action,
 `info["opponent_failed"]` one that it won because the opponent resigned or played one.
 
-Environment i of a vector environment with seed s plays the games of a single one with seed s + i; an opponent that computes with
-floating-point numbers may round differently. A reset without a seed deals the next games. After an exception, call `reset`.
+Environment i of a vector environment with seed s equals a single one with seed s + i, except for rounding by the opponent. A
+reset without a seed deals the next games. After an exception, call `reset`.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportGeneralTypeIssues=false
@@ -312,7 +312,7 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict]:
-        """Begin the next game of each environment, or with seeds the first games of other sequences.
+        """Begin the next game of each environment, or with seeds the first of another sequence.
 
         Args:
             seed: None, an integer s for the seeds s, s + 1, ..., or a list of seeds and None.
@@ -372,7 +372,7 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
 
 
 def _infos(shown: Shown, known: np.ndarray) -> dict[str, Any]:
-    """Return infos in gymnasium's form, copied; bool[num_envs] `known` marks games that have them."""
+    """Return copied infos in gymnasium's form; bool[num_envs] `known` marks games with infos."""
     infos = {"action_mask": shown.mask, "illegal_action": shown.illegal, "opponent_failed": shown.failed}
     masks = {f"_{name}": known for name in infos}
     return {name: array.copy() for name, array in (infos | masks).items()}

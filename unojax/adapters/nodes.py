@@ -1,4 +1,4 @@
-"""The game as a tree on the host, with each drawn card an explicit choice, for extensive-form libraries.
+"""The game as a tree on the host, each drawn card a choice, for extensive-form libraries.
 
 A position is a `unojax.table.Table` as 36 or 40 bytes. Results are cached by position, because tree searches revisit them.
 """
@@ -100,7 +100,7 @@ class Nodes:
         return sorted(outcomes)
 
     def play(self, position: bytes, action: int) -> bytes:
-        """Return the position after a legal action. The cards of a draw are the next chance outcomes.
+        """Return the position after a legal action; drawn cards are later chance outcomes.
 
         If `DRAW` is the only legal action, `Look.is_drawing` is False until the first outcome.
         """
@@ -197,7 +197,7 @@ def _look(rows: Array, rules: Rules) -> _Seen:
 
 @partial(jax.jit, static_argnames="rules")
 def _pick(rows: Array, numbers: Array, rules: Rules) -> Array:
-    """Play an action, or pick a card type if the action is 2^32 - 1; then skip nodes without a choice."""
+    """Play an action, or for 2^32 - 1 pick a card type; then skip nodes without a choice."""
     action, card, coins = numbers
     tables = Table.of_words(rows)
     is_card = action == np.uint32(0xFFFF_FFFF)

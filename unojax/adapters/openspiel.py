@@ -92,7 +92,7 @@ _DEFAULTS: Final[dict[str, Any]] = {_PRESET: "default", **_parameters(Rules())}
 
 
 def load_game(rules: Rules | str = Rules()) -> pyspiel.Game:
-    """Return the game under rules or a preset; its `str` is an argument for `pyspiel.load_game`."""
+    """Return the game under rules or a preset; `pyspiel.load_game` reads its `str`."""
     return pyspiel.load_game(NAME, _parameters(as_rules(rules)))
 
 
@@ -258,7 +258,7 @@ class UnoState(pyspiel.State):
 
 
 class UnoObserver:
-    """Observer that writes a player's view of a state to `tensor`, its parts to `dict`, or as text."""
+    """Observer that writes a player's view to `tensor`, its parts to `dict`, or as text."""
 
     def __init__(self, iig_obs_type: Any, params: Any, rules: Rules):
         if params:

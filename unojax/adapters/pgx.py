@@ -60,7 +60,7 @@ class UnoState(PgxState):
         return ID
 
     def to_svg(self, *, color_theme: str | None = None, scale: float | None = None) -> str:
-        """Return a drawing of the position, the first of a batch, with the hand of the player to move."""
+        """Return a drawing of the position, the first of a batch, as the player to move sees it."""
         del scale
         state = self._seats.state
         if num_axes := state.current_player.ndim:

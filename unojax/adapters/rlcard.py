@@ -65,7 +65,7 @@ def to_rlcard(action: int) -> int:
 
 
 def card_name(card: int, copy: int = 0) -> str:
-    """Return RLCard's name of a card type: `r-5`. A wild card's colour, from its copy, is meaningless."""
+    """Return RLCard's name of a card type, `r-5`; a wild card's colour is meaningless."""
     color, rank = int(cards.COLOR_OF_TYPE[card]), int(cards.RANK_OF_TYPE[card])
     return f"{_COLORS[copy if color < 0 else color]}-{_RANKS[rank]}"
 
@@ -186,7 +186,7 @@ class UnoEnv(Env):
         self.game.seed(seed)
 
     def step(self, action: int | str, raw_action: bool = False) -> tuple[dict[str, Any], int]:
-        """Return the next state and its player after an action, a number or, with `raw_action`, a name.
+        """Return the next state and its player after an action, a number or with `raw_action` a name.
 
         Raises:
             ValueError: If the action is illegal; the game is then unchanged.
@@ -261,7 +261,7 @@ _RANDOM: Final = threading.Lock()
 
 
 def _written(model: str) -> tuple[int, int]:
-    """Return the modification time and size of a checkpoint; a rewritten file is another agent."""
+    """Return time and size of a checkpoint; a rewritten file is another agent."""
     if not model.endswith(".pt"):
         return 0, 0
     status = Path(model).stat()
@@ -297,7 +297,7 @@ def _load_checkpoint(path: str) -> Any:
 
 
 def _check_rules(model: str, rules: Rules) -> None:
-    """Reject a registry model under `Rules.draw_is_option`, because it draws whenever that is legal."""
+    """Reject a registry model under `Rules.draw_is_option`: it draws whenever it may."""
     if model == _RANDOM_MODEL or model.endswith(".pt") or not rules.draw_is_option:
         return
     options = {"may_draw": True, "play_drawn": "may", "wild_draw_four": "challenge"}

@@ -66,7 +66,7 @@ def in_32_bits(actions: ArrayLike) -> np.ndarray:
 
 @dataclass(frozen=True)
 class SeatsGame:
-    """Pure, unbatched functions of a game under an encoder's rules; jit- and vmap-able. Hashable.
+    """Pure, unbatched functions of a game under an encoder's rules. Hashable.
 
     Keys and actions give the states of `unojax.init` and `unojax.step`, bit by bit.
     """
@@ -133,8 +133,12 @@ def _key(key: Array, player: int) -> Array:
 
 @struct.dataclass
 class Shown:
-    """Values that a host needs at every position: both players' encodings [2, size], the mask, bool[num_actions], of the player
-    to move, and fields of `State`.
+    """Values that a host needs at every position, on the device or as NumPy.
+
+    Attributes:
+        encoded: Both players' observations, [2, size].
+        mask: Legal actions of the player to move, bool[num_actions].
+        rewards, terminated, truncated, current_player: As in `State`.
     """
 
     encoded: Any

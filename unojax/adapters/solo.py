@@ -104,7 +104,7 @@ def begin(numbers: list[Array], keys: Array, games: Array, *, skeleton: Skeleton
 
 @partial(jax.jit, static_argnames=("skeleton", "table"), donate_argnames="lanes")
 def step(numbers: list[Array], lanes: Lanes, action: ArrayLike, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
-    """Play an action, int32[G], in each lane, then the opponent's moves, or begin the next game."""
+    """Play an action, int32[G], and the opponent's moves in each lane, or begin the next game."""
     agent: Agent = static.join(numbers, skeleton)
     ended = lanes.packed.is_over
 
@@ -141,7 +141,7 @@ def _deal_next(agent: Agent, table: Table, ended: Array, lanes: Lanes) -> Lanes:
 
 
 def _finish_step(agent: Agent, table: Table, lanes: Lanes, begins: Array, *, is_renewal: bool) -> tuple[Lanes, Shown]:
-    """Deal in lanes that `begins` marks and whose game is over, play the opponent's moves, and return the observations."""
+    """Deal in finished lanes that `begins` marks, play the opponent's moves, and observe."""
     size = len(lanes.number)
 
     def ended_early(lanes: Lanes) -> Array:

@@ -46,7 +46,7 @@ class Decisions(NamedTuple):
 
 
 def decisions_of(key: Array, games: Recorded, updater: Updater = _SMALL_FILTER, *, player: int = 0) -> Decisions:
-    """Run an updater of `player` along games, and return that player's decisions. Consumes `key`.
+    """Run an updater of `player` along games and return its decisions. Consumes `key`.
 
     Unfinished games are omitted; a game truncated by `Rules.max_steps` is worth half a point.
 
@@ -81,7 +81,7 @@ _Rows = tuple[Array, _Row]
 
 @partial(jax.jit, static_argnames=("updater", "player"))
 def _decisions_of_games(states: State, num_updates: Array, keys: Array, *, updater: Updater, player: int) -> _Rows:
-    """Return which positions are decisions, bool[G, T + 1], and a row for each, zeros elsewhere."""
+    """Return which positions are decisions, bool[G, T + 1], and a row for each position."""
 
     def one_game(args: tuple[State, Array, Array]) -> _Rows:
         states, num_updates, key = args

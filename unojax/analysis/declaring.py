@@ -18,7 +18,7 @@ ColorScore = Callable[[View], Array]
 
 
 def declare(score: ColorScore) -> Preference:
-    """Return a preference for declaring a colour with the highest score; coloured plays all stay."""
+    """Return a preference for declaring a colour with the highest score."""
 
     def preference(view: View, legal: Words) -> Words:
         scores = score(view)

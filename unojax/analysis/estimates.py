@@ -13,7 +13,7 @@ from unojax.arena.ratings import Z_95
 
 @dataclass(frozen=True)
 class Measure:
-    """A number with its standard error. `f"{e:.1%}"` appends half the 95% interval: `50.9 % ± 0.1`."""
+    """A number with its standard error; `f"{e:.1%}"` is `50.9 % ± 0.1`, with the 95% margin."""
 
     value: float
     standard_error: float
@@ -61,7 +61,7 @@ def estimate_mean(values: ArrayLike) -> Measure:
 
 
 def estimate_ratio(totals: ArrayLike, sizes: ArrayLike) -> Measure:
-    """Return the mean over the members of independent clusters, such as the positions of games.
+    """Return the mean over members of independent clusters, such as positions of games.
 
     mean = sum S_g / sum n_g, with variance G / (G - 1) sum (S_g - mean n_g)^2 / (sum n_g)^2, that of a ratio estimator
     (Cochran 1977, "Sampling Techniques", section 6.4).

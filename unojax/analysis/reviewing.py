@@ -1,4 +1,4 @@
-"""Review of a played game from one player's observations: win probability, belief and cost of each choice."""
+"""Review of a game from one player's observations: win probabilities and costs of choices."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ChoiceRow:
 
 @dataclass(frozen=True)
 class ReviewedTurn(TrackedTurn):
-    """The position after an action, the player's knowledge there, and the decision behind the action.
+    """The position after an action, the player's knowledge, and the decision behind the action.
 
     Belief figures are means over the beliefs of all replicates.
 

@@ -53,7 +53,7 @@ def record(
 
 
 class Tracks(NamedTuple):
-    """A belief along G games of at most T steps; index t is the position after t steps, zeros after the last update.
+    """A belief along G games; index t is the position after t steps, 0 after the last update.
 
     Attributes:
         expected: Expected copies of each type in the opponent's hand, float32[G, T + 1, 54].
@@ -87,9 +87,10 @@ def track(key: Array, games: Recorded, updater: Updater, *, player: int = 0) -> 
 
 
 def in_parts(key: Array, games: Recorded, program: Callable[..., _Tree]) -> _Tree:
-    """Run `program(states, num_updates, keys)` on recorded games, divided among the cores. Consumes `key`.
+    """Run a program on recorded games, divided among the cores. Consumes `key`.
 
-    `keys` has one key a game. The program's arrays have a leading axis of games, and are returned concatenated, NumPy.
+    The arrays of `program(states, num_updates, keys)`, with a key for each game, have a leading axis of games, and are returned
+    concatenated, NumPy.
     """
     num_games = len(games.num_updates)
     workers = min(arena.default_workers(), num_games)

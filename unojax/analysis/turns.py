@@ -67,7 +67,7 @@ class TrackedTurn:
         return None if self.state is None else cards.count_types(self.state.hands[1 - self.player])
 
     def notation(self, *, with_cards: bool) -> str | None:
-        """Return the action as text, optionally with the opponent's known draws; None at the start."""
+        """Return the action as text, optionally with known draws of the opponent; None at the start."""
         if self.seen is None:
             return None
         if self.step is not None:

@@ -12,7 +12,7 @@ from unojax.analysis.estimates import Measure
 
 @dataclass(frozen=True)
 class Worth:
-    """Worth of one card of each rank, compared with the average number card; NaN for ranks not dealt.
+    """Worth of one card of each rank against the average number card; NaN for ranks not dealt.
 
     Attributes:
         own: Change of the player's expected points, a draw counting 1/2, if a card of the rank replaces a random number card in
@@ -31,14 +31,14 @@ class Worth:
         return Measure(float(values[rank]), float(np.sqrt(self.covariance[place, place])))
 
     def contrast(self, weights: np.ndarray) -> Measure:
-        """Return the sum of the 30 worths, own ones first, times `weights`, float[30], with its error."""
+        """Return the sum of the 30 worths, `own` first, times `weights`, with its error."""
         used = np.flatnonzero(weights)
         values, weights = np.concatenate([self.own, self.opponent])[used], weights[used]
         return Measure(float(weights @ values), float(np.sqrt(weights @ self.covariance[np.ix_(used, used)] @ weights)))
 
 
 def card_worth(hands: np.ndarray, points: np.ndarray) -> Worth:
-    """Regress the points by ordinary least squares on the number of cards of each rank in both hands.
+    """Regress the points on the number of cards of each rank in both hands (least squares).
 
     Deals are random, so the coefficients are average effects of dealing one card instead of another. The reference is the number
     cards 0-9, weighted by their frequency. Errors are robust (White 1980).

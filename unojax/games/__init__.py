@@ -1,3 +1,6 @@
-"""Whole games on the host: simulated and recorded (`record`), replayed (`replay`), seen by one player (`seen`), saved
-(`gamefile`), played by a person (`session`) with advice (`advisor`). Observations and states are NumPy.
+"""Whole games: recorded, replayed, saved, played by a person. Positions are NumPy.
+
+* `record`, `replay`: games with all positions. `gamefile`: games in files. `trajectories`: games as rows.
+* `seen`, `events`: a game as one player saw it. `at_table`: such a game with advice.
+* `session`: a person against an agent. `advisor`, `advising`: advice for a person.
 """

@@ -238,7 +238,7 @@ def read_game(
 
 
 def read_search(spec: str, rules: Rules) -> SearchAgent:
-    """Return a search. Raises ValueError if the agent can't estimate win probabilities from a view."""
+    """Return a search. Raises ValueError if the agent can't estimate win probabilities."""
     agent = parse_agent(spec, rules=rules)
     if not isinstance(agent, SearchAgent):
         raise ValueError(f"agent {spec!r} has no estimates; choose a search, mc or tree")

@@ -1,4 +1,4 @@
-"""Search for one player from that player's observations: belief, win probability and values of plays."""
+"""Search for one player from that player's observations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Views = Sequence[Observation]
 
 
 class Thought(NamedTuple):
-    """Estimates of a search for the `tried` choices, bool[60] or more, and the `advised` action, int32[]."""
+    """Estimates for the `tried` choices, bool[60] or more, and the `advised` action, int32[]."""
 
     estimate: Estimate
     tried: np.ndarray
@@ -83,7 +83,7 @@ class UnexplainedError(ValueError):
 
 
 class Advisor:
-    """A search for one player, which computes on request and caches beliefs and answers by the observations."""
+    """A search for one player, on request, with cached beliefs and answers."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class Advisor:
         return Advice(looked.belief, self._answer("thought", views, self._think), looked.types)
 
     def replicates(self, views: Views, number: int | None = None) -> Generator[Estimate]:
-        """Yield repeated searches for the player to move, who has a choice; see `pooling.replicates`."""
+        """Yield repeated searches for a player with a choice; see `pooling.replicates`."""
         key = self._key_at(_SEARCH, views)
         return replicates(self.search, self._memories(views), views[-1], choices(views[-1]), key, number)
 
@@ -184,7 +184,7 @@ class Advisor:
         return self._beliefs[0].belief(views)
 
     def learned(self, views: Views) -> Array | None:
-        """Return the posterior over opponent types, `log_types` of the next advisor; None without types."""
+        """Return the posterior over types, `log_types` of the next advisor; None without types."""
         if not isinstance(self.updater.opponent, Family):
             return None
         return jax.device_get(self._beliefs[0].belief(views).log_type_probs)
@@ -267,7 +267,7 @@ class Advisors:
         return self._advisors[settled], views
 
     def _begun_by(self, game: SeenGame) -> dict[str, Any]:
-        """Return the arguments of an advisor that begins after the last event, a count or a shown hand.
+        """Return the arguments of an advisor that begins after a count or a shown hand.
 
         A count leaves only the posterior over the opponent's types. A hand conditions the belief.
         """

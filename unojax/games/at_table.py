@@ -187,7 +187,7 @@ class Table:
         return WinEstimate(looked.belief, np.float32(share_of_win(self.view)), np.float32(0), looked.types)
 
     def advise(self) -> Pooled | None:
-        """Return each play's win probability and the advised play; None if the observer has no choice."""
+        """Return each play's win probability and the advised play; None without a choice."""
         if not self.is_my_turn or not choices(self.view).any():
             return None
         if self.events not in self._advice:
@@ -241,7 +241,7 @@ class Table:
 
 
 def _dealt(hand: str, top: str, opponent_begins: bool, pile: str, penalty: int | str, rules: Rules) -> Observation:
-    """Return the observer's view after the deal and the effect of the start card. Raises as `Table`."""
+    """Return the observer's view after the deal and the start card's effect. Raises as `Table`."""
     midst = "give opponent, the number of cards that they hold, to begin in the midst of a game"
     if pile.strip() or str(penalty).strip() not in ("", "0"):
         raise ValueError(f"pile and penalty belong to the midst of a game: {midst}")

@@ -87,7 +87,7 @@ class GameFile:
         return game
 
     def seen(self, player: int | None = None) -> SeenGame:
-        """Replay the game as `player` saw it. None: the player whose view the file holds, or the person.
+        """Replay the game as `player` saw it. None: the file's view, or the person.
 
         Raises:
             ValueError: If the record can't be read or replayed, or is the other player's view.
@@ -141,7 +141,7 @@ def read_game(path: str | os.PathLike[str]) -> GameFile:
 
 
 def is_unfinished(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file holds an unfinished game; False for a missing or empty file, or a device.
+    """Return whether a file holds an unfinished game; False if missing, empty or a device.
 
     Raises:
         ValueError: If the file holds something else.

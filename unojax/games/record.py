@@ -35,7 +35,7 @@ class Trajectory(NamedTuple):
 def play_game(
     key: Array, policies: tuple[str | Policy, str | Policy] = (uniform, uniform), *, num_steps: int, rules: Rules = Rules()
 ) -> Trajectory:
-    """Play one game of two policies and keep every position. Pure, unbatched, jit- and vmap-able.
+    """Play one game of two policies and keep every position. Pure, unbatched, jit-able.
 
     Args:
         key: Random key, consumed.

@@ -96,7 +96,11 @@ class Replay:
         return [self.start, *(step.after for step in self.steps)]
 
     def observations(self, player: int) -> list[Observation]:
-        """Return a player's observation of each of `states`. Raises ValueError if `player` is not 0 or 1."""
+        """Return a player's observation of each of `states`.
+
+        Raises:
+            ValueError: If `player` is not 0 or 1.
+        """
         if not (is_int(player) and player in (0, 1)):
             raise ValueError(f"player must be 0 or 1, got {player!r}")
         # Padded to a power of two, so that games of any length need few programs.
@@ -108,7 +112,7 @@ class Replay:
 
 
 def play(key: Array, policies: tuple[Policy, Policy], *, rules: Rules, max_steps: int | None = None) -> Replay:
-    """Play a game of two policies by `play_game`, for 1000 steps or `max_steps`. Consumes `key`.
+    """Play a game of two policies for 1000 steps, or `max_steps`. Consumes `key`.
 
     Raises:
         ValueError: If a policy chose an illegal action.
@@ -150,7 +154,7 @@ def replay(start: State, actions: str, key: Array, *, max_steps: int | None = No
 
 
 def play_token(state: State, token: str, key: Array) -> Step:
-    """Play one action of a list. Raises ValueError as `replay`, without the number of the action."""
+    """Play one action of a list. Raises ValueError as `replay`, without the action's number."""
     draw = DRAW.fullmatch(token.strip())
     if not draw:
         return play_action(state, text.parse_action(token.strip()), key)

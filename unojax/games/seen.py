@@ -1,4 +1,4 @@
-"""Games as one player, the observer, saw them: one action (`Seen`), and the whole game (`SeenGame`)."""
+"""Games as one player, the observer, saw them: an action (`Seen`), and a game (`SeenGame`)."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class SeenGame:
         return replace(self, observations=self.observations[: left + 1], events=self.events[:left])
 
     def corrected(self, number: int, line: str) -> SeenGame:
-        """Return the game with event `number`, from 1, replaced by those of a line, and later ones replayed.
+        """Return the game with event `number`, from 1, replaced, and later ones replayed.
 
         Raises:
             ValueError: If there is no such event.
@@ -200,7 +200,7 @@ def share_of_win(view: Observation) -> float:
 
 
 def shows_one_hand(position: str) -> bool:
-    """Return whether a text holds one player's view, not a whole position, by its first two fields."""
+    """Return whether a text holds one player's view, not a whole position."""
     places = position.strip().split("/")
     return places[0].startswith("player") or any(place.isdigit() for place in places[:2])
 

@@ -79,7 +79,7 @@ class Session:
             compile()
 
     def programs(self) -> list[Callable[[], object]]:
-        """Return functions that compile one program of the game each, the slowest first. They raise as `reply`."""
+        """Return functions that each compile one program, slowest first. They raise as `reply`."""
         view, mover = self._views[0][1 - self.seat], self._views[0][int(self.start.current_player)]
         begin = self._to_begin(view)
         memory = partial(_ask_memory.shapes, self._numbers, *begin[1:], asked=(self._skeleton, begin[0]))
@@ -149,7 +149,11 @@ class Session:
         return Replay(self.start, tuple(self.steps))
 
     def reply(self) -> int:
-        """Return the agent's action, or `RESIGN`. The agent runs only if it has a choice. Raises OpponentError if it fails."""
+        """Return the agent's action, or `RESIGN`. The agent runs only if it has a choice.
+
+        Raises:
+            OpponentError: If the agent fails.
+        """
         view, legal = self._views[-1][1 - self.seat], self._agents_choices
         if len(legal) == 1:
             return legal[0]
@@ -160,7 +164,11 @@ class Session:
         return action
 
     def play(self, action: int) -> Seen | None:
-        """Play an action for the player to move; None if the agent resigns. Raises ValueError if it is illegal."""
+        """Play an action for the player to move; None if the agent resigns.
+
+        Raises:
+            ValueError: If the action is illegal.
+        """
         if action == RESIGN and not self.is_my_turn:
             self.has_given_up = True
             return None
@@ -199,7 +207,7 @@ class Session:
         return self._remember()
 
     def _ask(self, program: Program, question: Callable[..., Any], *args: Any) -> Any:
-        """Call `question(agent, *args)`. Raises OpponentError, which names the agent, if that call raises."""
+        """Return `question(agent, *args)`. Raises OpponentError, which names the agent."""
         with self._blaming:
             return program(self._numbers, *args, asked=(self._skeleton, question))
 
@@ -245,7 +253,7 @@ def draw_seat(seed: int | None) -> int:
 
 
 def _call(numbers: list[Array], *args: Any, asked: tuple[Skeleton, Callable[..., Any]]) -> Any:
-    """Call `question(agent, *args)` in a compiled program shared by agents that differ only in their arrays."""
+    """Return `question(agent, *args)`; agents that differ in arrays share the program."""
     skeleton, question = asked
     (agent,) = static.join(numbers, skeleton)
     return question(agent, *args)

@@ -23,7 +23,11 @@ class Setup:
 
     @classmethod
     def of(cls, game: GameFile) -> Setup:
-        """Resume a saved game. Raises ValueError if it has no seed, or is not a person against an agent."""
+        """Resume a saved game of a person against an agent.
+
+        Raises:
+            ValueError: If it is another game, or has no seed.
+        """
         if game.seed is None or game.players.count(PERSON) != 1:
             raise ValueError("it is no game of a person against an agent, with a seed")
         seat = game.players.index(PERSON)

@@ -59,7 +59,7 @@ def stream_trajectories(
     batch_size: int = 256,
     share: tuple[int, int] = ALL,
 ) -> Iterator[Columns]:
-    """Yield the module's columns of the games of two policies, NumPy, in whole games and in order.
+    """Yield the module's columns of games of two policies, whole games in order, NumPy.
 
     The games equal those of `simulate` with the same key. Local devices share a batch if they can divide it equally.
 

@@ -31,7 +31,7 @@ class Policy(Protocol):
     """Callable that chooses an action for the observing player, unbatched and jit-able."""
 
     def __call__(self, key: Array, observation: Observation, legal_mask: Array, /) -> Array:
-        """Return a legal action, an integer scalar, for bool[num_actions] `legal_mask`. Consumes `key`."""
+        """Return a legal action, an integer scalar, given bool[num_actions]. Consumes `key`."""
         ...
 
 

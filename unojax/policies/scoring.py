@@ -135,7 +135,7 @@ class LinearPolicy(PackedPolicy):
         return jnp.einsum("...pf,f->...p", play_features(view), weights, precision=lax.Precision.HIGHEST)
 
     def _groups(self, view: View) -> list[list[_Group]]:
-        """Return for each declared colour the kinds of plays with their points, without repeated sums."""
+        """Return for each declared colour the kinds of plays with their points."""
         w = dict(zip(WEIGHT_NAMES, _float32(self.weights), strict=True))
         of_kind = {kind: _points_of_kind(w, kind, view.opponent_count) for kind in _KINDS}
         hand = _Hand.of(view)

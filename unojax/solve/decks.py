@@ -23,7 +23,7 @@ DECKS: Final[dict[str, Rules]] = {
 
 
 def rules_of(game: str, rules: Rules) -> Rules:
-    """Return `rules` for the game "rules", else with the deck, hands and steps of an entry of `DECKS`.
+    """Return `rules` with the deck, hands and steps of an entry of `DECKS`; "rules": unchanged.
 
     The number of steps in `rules` has precedence.
     """

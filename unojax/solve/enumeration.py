@@ -1,4 +1,4 @@
-"""Enumeration of a game into the sequence form, level by level. A level holds all histories of equal length.
+"""Enumeration of a game into the sequence form, level by level of histories of equal length.
 
 A player's memory is one exact number per history. The next level's histories are numbered by (previous number, the player's
 observation of the step), so information states have perfect recall without hashing.
@@ -163,7 +163,7 @@ class _Children(NamedTuple):
     def of(
         cls, children: Lanes, prob: np.ndarray, sequences: list[np.ndarray], memories: tuple[Memory, Memory], mover: np.ndarray
     ) -> _Children:
-        """Keep the required data of unfinished children. `mover`, uint8[N], belongs to the level before."""
+        """Keep the data of unfinished children. `mover`, uint8[N], belongs to the level before."""
         public = children.action.astype(int)
         draws, moves = children.action == cards.DRAW, mover[children.origin]
         keys = [

@@ -1,4 +1,4 @@
-"""All successors of many tables: the nodes of `unojax.table`, with every pick instead of one.
+"""All successors of many tables: the nodes of `unojax.table` with every pick.
 
 Copies of a type are one pick, and the cards of a draw are picked in a fixed order of types, so each multiset occurs once. Its
 probability, prod_t C(n_t, d_t) / C(n, k), is a product over picks: the m-th card of its type and j-th of the draw contributes
@@ -134,7 +134,7 @@ class Expander:
         return Lanes.begin(np.asarray(table.new_table(jnp.zeros(1, jnp.uint32), self.rules).words()))
 
     def look(self, lanes: Lanes) -> tuple[np.ndarray, np.ndarray]:
-        """Return the number of picks in each lane, uint8[N], and which lanes are decisions, bool[N].
+        """Return the number of picks in each lane, uint8[N], and its decisions, bool[N].
 
         Without a pick (a reshuffle, an impossible draw) there is one successor.
         """
@@ -177,7 +177,7 @@ class Expander:
         return children, Picks(parent, goes_on, is_card, place, is_wild)
 
     def start_coins(self) -> list[tuple[int, bool, float]]:
-        """Return the coins of a start: number, whether a coloured card uses it, probability for a wild card."""
+        """Return the coins of a start: number, use for coloured cards, probability for a wild."""
         firsts = (0, 1) if self.rules.first_player == "random" else (0,)
         return [
             (color << 30 | first, color == 0, weight / cards.NUM_COLORS / len(firsts))
@@ -188,14 +188,14 @@ class Expander:
 
 
 def stand_ins(rules: Rules) -> tuple[int, int, int, int]:
-    """Return how many colours each colour represents, if the first missing one represents all missing ones."""
+    """Return how many colours each colour represents if the missing ones are merged."""
     lacking = [c for c in range(cards.NUM_COLORS) if not any(rules.deck[c * 13 : c * 13 + 13])]
     w0, w1, w2, w3 = (1 if c not in lacking else len(lacking) if c == lacking[0] else 0 for c in range(cards.NUM_COLORS))
     return w0, w1, w2, w3
 
 
 def _chunks(*arrays: np.ndarray) -> Iterator[tuple[slice, list[np.ndarray]]]:
-    """Cut arrays into pieces of compiled sizes; pad the last one with copies of its first element."""
+    """Cut arrays into pieces of compiled sizes; pad the last one with its first element."""
     n = len(arrays[0])
     size = _CHUNKS[0] if n <= 8 * _CHUNKS[0] else _CHUNKS[-1]
     for start in range(0, n, size):

@@ -85,7 +85,7 @@ class Memory:
         self._steps: list[np.ndarray] = []
 
     def remember(self, keys: np.ndarray, sequence: np.ndarray) -> None:
-        """Number the next level's histories by keys, int64[N]; record the player's sequence in each, int32[N]."""
+        """Number the next level's histories by keys, int64[N]; record their sequences, int32[N]."""
         numbered = number_keys(keys)
         self.number, self.sequence = numbered.number, sequence[numbered.example]
         self.example, self.keys = numbered.example, keys[numbered.example]
@@ -121,7 +121,7 @@ class Memory:
         return sequence
 
     def treeplex(self) -> tuple[Treeplex, np.ndarray]:
-        """Return the information states by depth and parent, and the new place of each sequence, int32[S]."""
+        """Return the treeplex, and the new place of each sequence, int32[S]."""
         parents, num_actions = np.concatenate(self._parents), np.concatenate(self._num_actions)
         first = 1 + np.cumsum(num_actions) - num_actions
         depth = np.empty(len(parents), np.int32)

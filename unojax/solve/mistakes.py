@@ -1,4 +1,4 @@
-"""Errors of a strategy: the cost of each choice, and the strategy after one step of look-ahead."""
+"""Errors of a strategy: the cost of each choice, and the strategy after one look-ahead."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _SAME = 1e-12
 
 
 def mistakes(tree: Tree, player: int, strategy: np.ndarray, opponent: np.ndarray) -> np.ndarray:
-    """Return the cost of a player's choices against an opponent, if all later choices were best, float64[I].
+    """Return the cost of a player's choices if all later choices were best, float64[I].
 
     At information state I with the player's own realisation x(I) that is
 
         x(I) (max_a q(I, a) - sum_a strategy(I, a) q(I, a)),
 
-    with q the counterfactual values of the best response. The costs, in mean return per game, sum to the strategy's loss against
-    the best response (performance difference lemma, Kakade and Langford 2002).
+    with q the counterfactual values of the best response to `opponent`. The costs, in mean return per game, sum to the strategy's
+    loss against the best response (performance difference lemma, Kakade and Langford 2002).
 
     Raises:
         ValueError: If there is no such player, or a strategy does not fit this tree.
@@ -36,7 +36,7 @@ def mistakes(tree: Tree, player: int, strategy: np.ndarray, opponent: np.ndarray
 
 
 def improve(tree: Tree, strategies: Strategies, against: Strategies | None = None) -> Strategies:
-    """Return the strategies that act best at each information state, if later choices follow `strategies`.
+    """Return the strategies that act best at each state if later choices follow `strategies`.
 
     This is the limit of flat Monte Carlo with the exact belief and infinitely many rollouts. Ties keep the player's own policy.
 

@@ -1,4 +1,4 @@
-"""Strategies of agents with memory: the agent is run through all observations of its player.
+"""Strategies of agents with memory, which are run through all their observations.
 
 An agent sees only observations, so one history represents an information state, and a shared past is run once. Randomness is
 frozen: each information state has its own key. With one key an agent is thus a pure strategy with an exact exploitability. The
@@ -81,7 +81,7 @@ def of_agent(
 
 
 class _Run(NamedTuple):
-    """Information states of a level that wait for the agent, with the places of their previous memories."""
+    """Information states of a level that wait for the agent, and where their memories are."""
 
     states: np.ndarray
     memory: Any = None
@@ -197,7 +197,7 @@ def _keys(key: Array, step: Array, index: Array) -> Array:
 
 
 def _hands_at(hands: HiddenHands, infoset: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the hidden hands of some information states, uint32[C, N, 4], and log weights, float32[C, N]."""
+    """Return hidden hands, uint32[C, N, 4], and their log weights, float32[C, N]."""
     place = hands.start[infoset][:, None] + np.arange(most)
     is_one = place < hands.start[infoset + 1][:, None]
     place = np.minimum(place, len(hands.prob) - 1)

@@ -27,7 +27,7 @@ from unojax.solve.updates import ROUNDING, Variant
 
 @dataclass(frozen=True, eq=False)
 class CFRState:
-    """State of a run, from which `cfr(..., state=)` continues with the same numbers as in one run.
+    """State of a run. `cfr(..., state=)` continues from it as if the run were one.
 
     Attributes:
         variant: Variant of CFR.

@@ -104,7 +104,7 @@ def improve_solution(
     tolerance: float = 0.0,
     path: str | os.PathLike[str] | None = None,
 ) -> Iterator[Solution]:
-    """Approach an equilibrium by `cfr`, and yield the solution so far, at once and after parts of growing length.
+    """Approach an equilibrium by `cfr`, and yield the solution after parts of growing length.
 
     Args:
         tree: The game.

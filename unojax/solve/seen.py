@@ -1,4 +1,4 @@
-"""A player's observations on the way to each information state, as a forest, level by level.
+"""A player's observations on the way to each information state, level by level.
 
 Information states share their common past, so its memories are computed once.
 """
@@ -24,7 +24,7 @@ _CHUNK = 1 << 15
 
 
 class Seen(NamedTuple):
-    """A player's K information states of equal length that lead to one of the player's choices.
+    """A player's K information states of equal length on the way to one of its choices.
 
     Attributes:
         parent: Index in the level before, ascending, int32[K].

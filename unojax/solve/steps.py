@@ -51,7 +51,7 @@ def deal_card(expander: Expander, lanes: Lanes) -> Lanes:
 
 
 def turn_up(expander: Expander, lanes: Lanes) -> Lanes:
-    """Turn the start card up in all ways, with coins for colour and first player; as `deal_card`."""
+    """Turn the start card up in all ways, with its coins; as `deal_card`."""
     counts, _ = expander.look(lanes)
     coins = expander.start_coins()
     num_firsts = sum(serves for _, serves, _ in coins)
@@ -71,7 +71,7 @@ def begun_draws(lanes: Lanes, picks: Picks) -> np.ndarray:
 
 
 def take_step(expander: Expander, lanes: Lanes, counts: np.ndarray) -> tuple[Lanes, int]:
-    """Take all steps from lanes, with `counts` of `Expander.look`; also return the number of draws."""
+    """Take all steps from lanes, with `counts` of `Expander.look`; also count the draws."""
     done, num_draws = [], 0
     while lanes.size:
         children, picks = expander.expand(lanes, counts)

@@ -39,7 +39,7 @@ def value(tree: Tree, strategies: Strategies) -> float:
 
 
 def best_response(tree: Tree, player: int, strategy: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the expected return and the behaviour of a pure best response of `player` to a strategy.
+    """Return the expected return and behaviour of a pure best response to a strategy.
 
     Raises:
         ValueError: If there is no such player, or the strategy does not fit this tree.
@@ -50,7 +50,7 @@ def best_response(tree: Tree, player: int, strategy: np.ndarray) -> tuple[float,
 
 
 def exploitability(tree: Tree, strategies: Strategies) -> float:
-    """Return NashConv / 2, half the sum of both players' gains by a best response; 0 at an equilibrium.
+    """Return NashConv / 2, half the sum of both players' gains by a best response.
 
     Raises:
         ValueError: If a strategy does not fit this tree.
@@ -123,7 +123,7 @@ def _observe(rows: Array, last_action: Array, steps: Array, *, rules: Rules) -> 
 
 
 def states_at(rows: ArrayLike, last_action: ArrayLike, steps: ArrayLike, *, rules: Rules) -> State:
-    """Return the states at tables, uint32[N, 9], with their last actions and numbers of steps, a batch [N]."""
+    """Return a batch of states [N] at tables, with their last actions and numbers of steps."""
 
     def one(row: Array, last: Array, step: Array) -> State:
         return game.from_table(Table.of_words(row), rules, last_action=last, step_count=step)

@@ -120,7 +120,7 @@ class Treeplex:
         return array
 
     def check_strategy(self, behavior: np.ndarray, what: str) -> np.ndarray:
-        """Return behaviour as float64[S]. Raises ValueError if its probabilities do not sum to 1 at each state."""
+        """Return behaviour as float64[S]. Raises ValueError if probabilities do not sum to 1."""
         behavior = self.check(behavior, what)
         sums = np.add.reduceat(behavior[ROOT + 1 :], self._begins) if self.num_choices else np.ones(0)
         if not (np.all(behavior[ROOT + 1 :] >= 0) and np.allclose(sums, 1.0, atol=1e-6)):
@@ -143,7 +143,7 @@ class Treeplex:
         return behavior
 
     def normalize(self, weights: np.ndarray) -> np.ndarray:
-        """Return behaviour in proportion to non-negative weights, float64[S]; uniform if all are zero."""
+        """Return behaviour in proportion to weights, float64[S]; uniform if all are zero."""
         behavior = self._uniform.copy()
         if self.num_choices:
             total = np.add.reduceat(weights[1:], self._begins)[self.infoset_of]
@@ -159,7 +159,7 @@ class Treeplex:
         return self._uniform.copy()
 
     def values(self, gains: np.ndarray, behavior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the counterfactual values of sequences, float64[S], and information states, float64[I].
+        """Return counterfactual values of sequences, float64[S], and states, float64[I].
 
         The value of the empty sequence is that of the game.
 
@@ -226,7 +226,7 @@ class Tree:
         return first, second
 
     def gains(self, player: int, plan: np.ndarray) -> np.ndarray:
-        """Return the payoff of a player's sequences against a plan of the other player, float64[S]."""
+        """Return the payoff of a player's sequences against the other's plan, float64[S]."""
         return self.payoff @ plan if player == 0 else -(self._transposed @ plan)
 
 

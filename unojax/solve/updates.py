@@ -1,4 +1,4 @@
-"""Iterations of counterfactual regret minimisation as one compiled program, in double precision on the CPU.
+"""Iterations of counterfactual regret minimisation, compiled, in float64 on the CPU.
 
 All sums are over neighbours, in sequence, so results do not depend on the number of iterations per call.
 """
@@ -110,7 +110,7 @@ def advance(
 
 
 class _Player(NamedTuple):
-    """State of a player. Lists have an array per level; other arrays include the empty sequence."""
+    """State of a player. Lists have an array per level; arrays include the empty sequence."""
 
     regrets: list[Array]
     sums: Array

@@ -97,7 +97,7 @@ class ValueAgent:
         return jnp.where(scores.max() > -jnp.inf, jnp.argmax(scores), only).astype(jnp.int32)
 
     def scores(self, key: Array, memory: Memory, observation: Observation, legal: Array) -> Array:
-        """Return values in [-1, 1], or logits, of the choices `legal` and -inf of others: float32, like `legal`.
+        """Return values in [-1, 1], or logits, of the choices `legal`, else -inf: float32, like `legal`.
 
         Consumes `key`. Under `vmap` all decisions pass the network together.
         """

@@ -1,4 +1,4 @@
-"""Features, the value network's input: numbers that describe one player's information state.
+"""Features: the value network's input, numbers that describe an information state.
 
 An information state is the player's view (`View`) and its belief about the opponent's hand and type (`Outlook`). Both can also
 describe the moment after a play (an afterstate): `after_plays`. `Features` has one row for each colour, with the same columns,
@@ -126,12 +126,12 @@ class Features(NamedTuple):
 
 
 def has_turn_columns(rules: Rules) -> bool:
-    """Return whether features have further columns of a turn, because draws are optional or penalties stack."""
+    """Return whether features describe optional draws or stacked penalties of a turn."""
     return rules.draw_is_option or rules.stacking
 
 
 def about_to(view: View, action: Array) -> Array:
-    """Return the chance event after a player's own legal choice, uint32[...]: 1 a draw, 2 a challenge, else 0."""
+    """Return the chance event after a legal choice, uint32[...]: 1 a draw, 2 a challenge, else 0."""
     if not view.rules.draw_is_option:
         return jnp.zeros_like(view.color)
     is_draw = (action == cards.DRAW) & (view.unpack_account().has_drawn == 0)
@@ -139,7 +139,7 @@ def about_to(view: View, action: Array) -> Array:
 
 
 def after_plays(view: View, action: Array) -> tuple[View, Array]:
-    """Return the player's view after its own legal choices, and whether each wins the game, bool[...].
+    """Return the player's view after its legal choices, and which of them win, bool[...].
 
     Choices are int32[...] below `Rules.num_choices`. If a chance event follows (`about_to`), the view is that before it.
     """
@@ -172,7 +172,7 @@ def after_plays(view: View, action: Array) -> tuple[View, Array]:
 
 
 def outlook_of_hands(view: View, hands: TypedHands, opponent: Opponent | None = None) -> Outlook:
-    """Return the features of a belief given by possible hands of the opponent, uint32[..., N] each.
+    """Return the features of a belief given by possible hands, uint32[..., N] each.
 
     `opponent` is the belief's opponent model: one model, or types with probabilities from `Hands.log_joint`. Without it, or
     for hands without types, the types are uniform.
@@ -226,7 +226,7 @@ def outlook_of_unseen(view: View) -> Outlook:
 
 
 def outlook_of_ages(view: View, opponent: Array) -> Outlook:
-    """Return the features of a belief given by colour-count bounds, uint32[...] of `unojax.belief.color_bounds`.
+    """Return the features of a belief given by bounds of `unojax.belief.color_bounds`.
 
     If at most b of the n cards in hand are of a kind, an unseen card of that kind has weight b / n. With the counts w of
     types so weighted, W in all, E = n w / W, at most u. For cards of total weight k, P(none) is the product of 1 - k / (W - i)
@@ -259,7 +259,10 @@ def outlook_of_ages(view: View, opponent: Array) -> Outlook:
 
 
 def features(view: View, outlook: Outlook, about: Array | None = None) -> Features:
-    """Return the network's input for information states of any shape. `about`: the pending chance event of `about_to`."""
+    """Return the network's input for information states of any shape.
+
+    `about` is the pending chance event of `about_to`.
+    """
     own, unseen = bits.type_counts(view.hand), view.unseen()
     shape = view.color.shape
     canonical = bits.unpack(bits.canonical(view.hand)).reshape(*shape, cards.NUM_COLORS, cards.SLOTS_PER_COLOR)
@@ -336,7 +339,7 @@ def _any_type(shape: tuple[int, ...]) -> Array:
 
 
 def _add_up(of_type: Array) -> tuple[Array, Array]:
-    """Sum numbers of types over each colour, [..., 4], and over the playable types on each top card, [..., 4, 15]."""
+    """Sum numbers of types over colours, [..., 4], and over types playable on top cards, [..., 4, 15]."""
     by_rank = of_type[..., :_TYPES_OF_COLORS].reshape(*of_type.shape[:-1], cards.NUM_COLORS, cards.NUM_COLORED_RANKS)
     of_color = by_rank.sum(-1)
     # Colour or rank matches; a wild on top has no rank to match.
@@ -345,7 +348,7 @@ def _add_up(of_type: Array) -> tuple[Array, Array]:
 
 
 class _Lacks(NamedTuple):
-    """1 for missing colours, [..., 4], ranks, [..., 15] (1 for wild ranks), and wilds, [...], else 0; float32."""
+    """1 for missing colours, [..., 4], ranks, [..., 15] (1 for wild ranks), and wilds, [...], else 0."""
 
     color: Array
     rank: Array

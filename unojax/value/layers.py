@@ -26,7 +26,7 @@ _COPIES: Final = slice(0, cards.NUM_COLORED_RANKS), slice(cards.NUM_COLORED_RANK
 
 
 def _dot(inputs: Array, kernel: Array, _: Any = None, **options: Any) -> Array:
-    """Multiply as matrices of two axes, because XLA on a CPU is slow at the gradient of larger products."""
+    """Multiply matrices of two axes: on a CPU gradients of larger products are slow."""
     flat = jax.lax.dot_general(inputs.reshape(-1, inputs.shape[-1]), kernel, (((1,), (0,)), ((), ())), **options)
     return flat.reshape(*inputs.shape[:-1], kernel.shape[-1])
 
@@ -35,7 +35,7 @@ _linear = partial(nnx.Linear, dot_general=_dot)
 
 
 def _by_rank(weights: Array) -> Array:
-    """Spread the policy head's weights, [..., 30], over the ranks: [..., 45], 15 for each part of a logit."""
+    """Spread the policy head's weights, [..., 30], over the ranks, [..., 45]."""
     of_rank, *of_kind = jnp.split(weights, cards.NUM_RANKS + len(_KINDS) * np.arange(3), -1)
     plain, if_held, if_elsewhere = (kind @ _KINDS for kind in of_kind)
     return jnp.concatenate([of_rank + plain, if_held, if_elsewhere], -1)
@@ -53,7 +53,7 @@ class PolicyHead(nnx.Module):
         self.out = _linear(width, size, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
 
     def __call__(self, of_color: Array, trunk: Array, features: Features) -> Array:
-        """Return float32[..., 60] from the encodings of colours, float32[..., 4, w], and trunk, float32[..., w]."""
+        """Return logits, float32[..., 60], from encodings of colours, [..., 4, w], and trunk, [..., w]."""
         first, second = (features.color[..., _COPIES[copy]] for copy in range(2))
         no_axes = [(0, 0)] * (first.ndim - 1)
         held = jnp.pad(first + jnp.pad(second, [*no_axes, (1, 0)]), [*no_axes, (0, cards.NUM_RANKS - cards.NUM_COLORED_RANKS)])

@@ -1,4 +1,4 @@
-"""The value network: the win probability of an information state, and optional heads for a policy and a belief."""
+"""The value network: the win probability of an information state, and optional heads."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def knows_turns(network: Network, rules: Rules) -> bool:
 
 
 def unknown_turns(network: Network, rules: Rules) -> list[str]:
-    """Return the fields of turns, as `name=value`, that differ from the nearest rules of a network's training."""
+    """Return the fields of turns, as `name=value`, that a network was not trained for."""
     nearest = min((rules.turns_unlike(as_rules(name)) for name in network.config.rules), key=len)
     return [f"{name}={value!r}" for name, value in nearest.items()]
 
 
 def check_network(network: Network, name: str, rules: Rules, discount: float | None = None) -> None:
-    """Raise ValueError unless a network `knows_turns` of the rules and has the discount, if given."""
+    """Raise ValueError unless a network `knows_turns` of the rules and has the discount."""
     own = network.config.discount
     if discount is not None and discount != own:
         raise ValueError(

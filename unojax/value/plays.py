@@ -19,7 +19,7 @@ CHUNK: Final = 512
 
 
 def value_choices(network: Network, view: View, outlook: Outlook, action: Array) -> Array:
-    """Return the values of legal choices, int32[...], one at each view, for their player: float32[...]."""
+    """Return the values of legal choices, int32[...], for their player: float32[...]."""
     after, is_won = compiled_apart(after_plays)(view, action)
     about = about_to(view, action)
     value = network(features(after, outlook, about)).value

@@ -1,4 +1,4 @@
-"""Networks in files: safetensors with the network's configuration beside the parameters, and the bundled networks."""
+"""Networks in files (safetensors with the configuration), and the shipped networks."""
 
 from __future__ import annotations
 

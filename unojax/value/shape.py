@@ -93,7 +93,7 @@ class Outputs(NamedTuple):
 
     @property
     def value(self) -> Array:
-        """Expected return in [-1, 1], float32[...]: without a discount 2 P(win) - 1, a drawn game being half a win."""
+        """Expected return in [-1, 1], float32[...]: without a discount 2 P(win) - 1."""
         return jnp.tanh(self.win_logit / 2)
 
     @property

@@ -112,7 +112,7 @@ def belief_svg(
 
 
 def read_probs(belief: Any) -> np.ndarray:
-    """Return the `belief` of `belief_svg` as float64[54] in [0, 1]. Raises ValueError if it is none."""
+    """Return a belief as float64[54] in [0, 1]. Raises ValueError for other values."""
     if hasattr(belief, "packed") and hasattr(belief, "log_weights"):
         if np.ndim(belief.log_weights) != 1:
             raise ValueError(f"belief must be a single one, got log_weights of shape {np.shape(belief.log_weights)}")
@@ -148,7 +148,10 @@ def _read_truth(truth: ArrayLike) -> np.ndarray:
 
 
 def heat_map(probs: np.ndarray, truth: np.ndarray | None, title: str, theme: Theme, grid: Grid = WIDE, said: str = "") -> str:
-    """Draw the map without its panel: probabilities float[54], copies int[54], and a text about the opponent."""
+    """Draw the map of probabilities, float[54], without its panel.
+
+    Copies, int[54], are outlined; `said` is a text about the opponent.
+    """
     parts = [text(title, 22.0, 30.0, 16, theme.text, bold=True)]
     for rank, name in enumerate(cards.RANK_NAMES[: cards.WILD]):
         x, y, width, height = grid.box(rank)

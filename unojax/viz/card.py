@@ -1,4 +1,4 @@
-"""Single cards: 54 faces and the back, each drawn once in a picture (`definitions`) and placed by reference (`place`).
+"""Single cards: 54 faces and the back, drawn once (`definitions`) and placed (`place`).
 
 A face is the same in every picture, so ids may repeat on a page. Overlapping cards show the upper left corner, which names the
 card.

@@ -1,4 +1,4 @@
-"""Whole games for pictures and pages: a scene for each position, and the previous move in words."""
+"""Whole games for pictures: a scene for each position, and the previous move in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTML pages for stepping through whole games, without network access. Without scripts they list all positions."""
+"""HTML pages for stepping through whole games, offline. Without scripts they are lists."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def game_html(
     theme: ThemeName = "light",
     path: str | os.PathLike[str] | None = None,
 ) -> Page:
-    """Return a game as a page: a picture of each position, the moves in words, and curves and beliefs.
+    """Return a game as a page of pictures, moves in words, curves and beliefs.
 
     Arrow keys, Home and End, the slider, a move in the list or a click on the curves select the position; the space bar plays.
     `#12` at the end of the address opens step 12.

@@ -71,7 +71,7 @@ class Panel:
 
 
 def read_panels(win_probability: Series | None, entropy: Series | None) -> list[Panel]:
-    """Return the panels for the arguments of `game_plot_svg`, with its errors; empty without values."""
+    """Return the panels for the arguments of `game_plot_svg`; empty without values."""
     panels = []
     if win_probability is not None:
         series = _read_series(win_probability, "win_probability", 1.0)
@@ -126,7 +126,7 @@ def x_at(step: float, length: int) -> float:
 
 
 def draw_plot(panels: list[Panel], theme: Theme, *, has_cursor: bool = False, width: float | None = None) -> Picture:
-    """Draw the curves of one or more panels. The cursor is a line of the class `cursor` at step 0."""
+    """Draw the curves of panels. The cursor is a line of the class `cursor` at step 0."""
     length = panels[0].length
     parts = [_draw_panel(panel, i * (_HEAD + _PANEL) + _HEAD, theme) for i, panel in enumerate(panels)]
     bottom = len(panels) * (_HEAD + _PANEL)

@@ -1,4 +1,4 @@
-"""Pictures of one position: hands, deck and pile, active colour, player to move, last move."""
+"""Pictures of one position: cards, active colour, player to move, last move."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SVG as text: elements, marks of the four colours, and pictures that display themselves in a notebook."""
+"""SVG as text: elements, marks of colours, and pictures for notebooks."""
 
 from __future__ import annotations
 

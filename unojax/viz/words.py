@@ -1,4 +1,7 @@
-"""Cards, positions and moves in words. `names` are those of player 0 and player 1; `YOU` is addressed as *you*."""
+"""Cards, positions and moves in words.
+
+`names` are those of player 0 and player 1; `YOU` is addressed as *you*.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ def count_words(count: int) -> str:
 
 
 def action_words(action: int) -> str:
-    """Return an action without its player: `red 5`, `Wild, declares green`, `draw`; `none yet` for -1."""
+    """Return an action without its player: `red 5`, `Wild, declares green`, `draw`, `none yet`."""
     if action == NO_ACTION:
         return "none yet"
     if action == cards.DRAW:
@@ -80,7 +83,7 @@ def turn_words(scene: Scene, names: tuple[str, str] = PLAYERS) -> str:
 
 
 def due_words(scene: Scene) -> str:
-    """Return the task of the player to move: `to move`, `must draw 2`, or with another choice `2 to draw`."""
+    """Return the task of the player to move: `to move`, `must draw 2`, or optional `2 to draw`."""
     if not scene.penalty:
         return "to move"
     return f"{scene.penalty} to draw" if scene.may_answer else f"must draw {scene.penalty}"
@@ -170,7 +173,7 @@ def move_phrase(before: Scene, after: Scene, names: tuple[str, str] = PLAYERS) -
 
 
 def move_words(before: Scene, after: Scene, names: tuple[str, str] = PLAYERS, *, notation: bool = False) -> str:
-    """Return `move_phrase` as a plain sentence; `notation` names cards as `R5` instead of `red 5`."""
+    """Return `move_phrase` as a plain sentence; `notation` names cards as `R5`."""
 
     def word(piece: str | CardWord | ColorWord) -> str:
         if isinstance(piece, CardWord):
@@ -185,9 +188,9 @@ _LEAST_SHARE: Final = 0.1
 
 
 def plays_like(types: Mapping[str, float], *, is_prior: bool = False) -> str:
-    """Return the opponent's likeliest types: `plays like linear 0.83, uniform 0.12`; empty without types.
+    """Return the opponent's likeliest types: `plays like linear 0.83, uniform 0.12`.
 
-    These are the likeliest one and at most two more above the threshold. `is_prior`: they are only assumed.
+    These are the likeliest one and at most two more above the threshold; empty without types. `is_prior`: they are only assumed.
     """
     first, *others = sorted(types, key=lambda name: -types[name])[:3] or [""]
     named = [first, *(name for name in others if types[name] >= _LEAST_SHARE)]
