@@ -6,6 +6,7 @@ import sys
 
 from benchmarks import (
     adapters,
+    at_table,
     belief_agreement,
     belief_speed,
     beliefs,
@@ -21,7 +22,7 @@ from benchmarks import (
 )
 
 MODULES = (engine, rollout, adapters, beliefs, belief_agreement, belief_speed, predictive, search, solving, value_quality)
-MODULES += (win_calibration, gpu)
+MODULES += (win_calibration, at_table, gpu)
 """All benchmarks; each import registers one."""
 
 

@@ -1,7 +1,5 @@
 """A game of ten turns each, entered at a terminal: keys for each event, and the time of each answer.
 
-    python -m benchmarks.at_table --rules official
-
 The observations of player 0 in a game of two policies are typed into `unojax table` in the shortest forms. One event is mistyped
 and corrected three turns later. The process is killed and resumed in the middle. An answer is complete when the next prompt
 appears, including the advice on the observer's own turn.
@@ -9,17 +7,19 @@ appears, including the advice on the observer's own turn.
 
 from __future__ import annotations
 
-import argparse
 import re
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
-import numpy as np
 
+from benchmarks.harness import Config, Task, benchmark, spread
 from unojax.games.events import Event
 from unojax.games.replay import play
 from unojax.games.seen import SeenGame
@@ -30,6 +30,53 @@ from unojax.text import format_action, format_cards
 TURNS = 10
 """Turns of each player."""
 _PROMPT = re.compile(rb"\n\d+ (?:you|they)[^>\n]*> $")
+
+
+@benchmark("at_table", decks=("official",))
+def at_table(config: Config) -> Iterator[Task]:
+    """Keys and waiting times of a game entered at a terminal, by rules."""
+    for name in config.decks:
+        as_rules(name)
+        yield Task({"rules": name}, partial(measure, name))
+
+
+def measure(name: str) -> dict[str, Any]:
+    """Enter a game under the rules of that name."""
+    game = find_game(as_rules(name))
+    start, events = game.start, game.events
+    top = format_action(int(start.color) * 15 + int(start.top_rank))
+    options = ["--hand", format_cards(start.hand), "--top", top, "--rules", name]
+    options += ["--opponent-begins"] * (not start.is_my_turn)
+    lines: list[str] = []
+    # Seconds of each answer, and whether it has advice.
+    waits: list[tuple[float, bool]] = []
+    wrong = next(n for n in range(4, len(events)) if not game.observations[n].is_my_turn and events[n].kind == "play")
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "game.json")
+        terminal = Terminal(*options, "--save", path)
+        now = SeenGame((start,))
+        for number, event in enumerate(events):
+            if number == len(events) // 2:
+                terminal.kill()
+                terminal = Terminal("--resume", path)
+                # Programs are loaded from the cache at the first answers.
+                terminal.enter("")
+            entered = [mistyped(now, events[number:]) if number == wrong else typed(event)]
+            if number == wrong + 6:
+                entered.append(f"f{wrong + 1} {typed(events[wrong])}")
+            for line in entered:
+                waits.append((terminal.enter(line), "Play " in terminal.text))
+                lines.append(line)
+            now = now.play(str(event))
+        terminal.kill()
+    return {
+        "events": len(events),
+        "keys_per_event": sum(len(line) + 1 for line in lines) / len(events),
+        "seconds": spread([seconds for seconds, _ in waits]),
+        "seconds_with_advice": spread([seconds for seconds, has_advice in waits if has_advice]),
+        "slow": {line: seconds for line, (seconds, _) in zip(lines, waits, strict=True) if seconds > 0.5},
+        "last_screen": terminal.text,
+    }
 
 
 def typed(event: Event) -> str:
@@ -83,59 +130,6 @@ class Terminal:
         return said.decode()
 
 
-def main() -> None:
-    """Type the game and print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rules", default="official", help="name of a preset")
-    parser.add_argument("--show", action="store_true", help="print what the terminal shows")
-    arguments = parser.parse_args()
-    rules = as_rules(arguments.rules)
-    game = find_game(rules)
-    start, events = game.start, game.events
-    top = format_action(int(start.color) * 15 + int(start.top_rank))
-    options = ["--hand", format_cards(start.hand), "--top", top, "--rules", arguments.rules]
-    options += ["--opponent-begins"] * (not start.is_my_turn)
-    waits: list[tuple[bool, float]] = []
-    keys, lines = 0, list[str]()
-    wrong = next(n for n in range(4, len(events)) if not game.observations[n].is_my_turn and events[n].kind == "play")
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "game.json")
-        terminal = Terminal(*options, "--save", path)
-
-        def enter(line: str) -> None:
-            nonlocal keys
-            waited = terminal.enter(line)
-            keys += len(line) + 1
-            lines.append(line)
-            waits.append(("Play " in terminal.text, waited))
-            if arguments.show:
-                print(line, f"{waited:.2f} s", terminal.text, sep="\n")
-
-        now = SeenGame((start,))
-        for number, event in enumerate(events):
-            line = typed(event)
-            if number == wrong:
-                line = mistyped(now, events[number:])
-            if number == len(events) // 2:
-                terminal.kill()
-                terminal = Terminal("--resume", path)
-                # Programs are loaded from the cache at the first answers.
-                terminal.enter("")
-            enter(line)
-            now = now.play(str(event))
-            if number == wrong + 6:
-                enter(f"f{wrong + 1} {typed(events[wrong])}")
-        shown = terminal.text
-        terminal.kill()
-    answers = np.array([waited for _, waited in waits])
-    advised = np.array([waited for has_advice, waited in waits if has_advice])
-    print(f"{len(events)} events, rules {arguments.rules}: {keys / len(events):.2f} keys an event, corrections included")
-    for name, seconds in (("all answers", answers), ("answers with advice", advised)):
-        print(f"{name}: median {np.median(seconds):.2f} s, longest {seconds.max():.2f} s, {len(seconds)} answers")
-    print("slower than 0.5 s:", [f"{line}: {waited:.2f} s" for line, waited in zip(lines, answers, strict=True) if waited > 0.5])
-    print("the last screen:", shown, sep="\n")
-
-
 def mistyped(now: SeenGame, later: tuple[Event, ...]) -> str:
     """Return another play for the first of these events that keeps the following ones possible."""
     for text in now.possible():
@@ -146,7 +140,3 @@ def mistyped(now: SeenGame, later: tuple[Event, ...]) -> str:
                 continue
             return text.lower()
     raise ValueError("no other play leaves the later events possible")
-
-
-if __name__ == "__main__":
-    main()

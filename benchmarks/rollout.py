@@ -1,7 +1,5 @@
 """Speed of `rollout` beside `count_games` and a loop of `init`, `observe`, `legal_mask` and `step`, in one run.
 
-    python -m benchmarks.rollout --json results.json
-
 All programs play uniformly random legal actions. Work is counted in steps of unfinished games. The runs of all programs
 alternate, so that a busy machine slows all of them equally.
 """
@@ -105,7 +103,3 @@ def measure(repeats: int, num_games: int, on: str) -> dict[str, Any]:
             for name, of in (("counts", "count_games"), ("delivered", "by hand"), ("delivered", "by hand, delivered"))
         },
     }
-
-
-if __name__ == "__main__":
-    harness.main("rollout")

@@ -18,7 +18,8 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from unojax import cli
-from unojax.cli.reports import Setting, command_schema, reports, schema_of
+from unojax.cli.output import Setting
+from unojax.cli.reports import command_schema, reports, schema_of
 
 _SHARED = "rules options"
 

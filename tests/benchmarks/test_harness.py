@@ -39,6 +39,7 @@ BAD_OPTIONS = {
     "win_calibration --games 1": "--games",
     "win_calibration --rollouts 1": "--rollouts",
     "win_calibration --decks mine": "'mine'",
+    "at_table --decks mine": "'mine'",
     "gpu --scale 0": "--scale",
     "gpu --scale 2": "--scale",
     "gpu --repeats 0": "--repeats",

@@ -21,7 +21,7 @@ from unojax.arena.ratings import paired_score
 from unojax.arena.results import ResultsFile
 from unojax.arena.standings import standings_of
 from unojax.cli import main, targets
-from unojax.cli.reports import to_json
+from unojax.cli.output import to_json
 from unojax.rules import Rules
 from unojax.specs import parse_agent
 from unojax.terminal.standings import fitting, match_table, score_table

@@ -17,7 +17,8 @@ from jsonschema import Draft202012Validator
 
 from tests.documented import mismatches
 from unojax import cli
-from unojax.cli.reports import command_schema, reports, schema_of, to_json
+from unojax.cli.output import to_json
+from unojax.cli.reports import command_schema, reports, schema_of
 
 
 def fields_of(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

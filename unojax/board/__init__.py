@@ -1,3 +1,5 @@
-"""The board that a person plays on by clicks, in a notebook (`unojax.widget`) and in a browser (`unojax.web`): the game (`game`),
-the data of its page (`page`), and the page's script and style.
+"""The board that a person plays on by clicks, in a notebook (`unojax.widget`) and in a browser (`unojax.web`).
+
+Clicks arrive through `hear`; page data leaves through `publish`, and messages to the person through `tell` (`face`). Refusals are
+ValueErrors with a message for the person.
 """

@@ -1,4 +1,4 @@
-"""A game that others play, entered by clicks: `TableBoard` sends the page's data and handles its clicks."""
+"""A game that others play, entered by clicks."""
 
 from __future__ import annotations
 
@@ -33,14 +33,10 @@ _WIN_NOTE: Final = (
 
 
 class TableBoard(Face):
-    """A table, from its deal on, for a page.
-
-    Clicks arrive through `hear`; page data leaves through `publish`, and messages to the person through `tell`. Unless a table is
-    given, the page first asks for the cards of the deal.
-    """
+    """A table for a page, which first asks for the cards of the deal unless a table is given."""
 
     def __init__(self, rules: Rules, agent: str, *, seed: int = 0, table: Table | None = None):
-        """Prepare the board; `publish` is first called from `hear`. Arguments as of `Table`."""
+        """Prepare the board; arguments as of `Table`."""
         self._rules, self._agent, self._seed = rules, agent, seed
         self.table = table
         self._number, self._picked, self._top = 1, list[str](), ""
@@ -57,13 +53,13 @@ class TableBoard(Face):
 
     @property
     def record(self) -> GameFile:
-        """Return the game so far from the person's view. Raises ValueError before the deal is complete."""
+        """Return the game from the person's view. Raises ValueError before the deal is complete."""
         if self.table is None:
             raise ValueError("there is no game yet: enter the cards of the deal first")
         return self.table.record
 
     def hear(self, content: Any) -> None:
-        """Answer a new page or a click in it; refusals become messages."""
+        """Answer a new page or a click in it."""
         kind = content.get("kind") if isinstance(content, dict) else None
         if kind == "new":
             return self.new_table()
@@ -85,7 +81,6 @@ class TableBoard(Face):
         return None
 
     def _obey(self, click: dict[str, Any]) -> None:
-        """Execute a click. Raises ValueError with a message for the person."""
         kind = click["kind"]
         if kind == "back":
             self._back()
@@ -126,7 +121,7 @@ class TableBoard(Face):
         self._asks, self._picked = "event", []
 
     def _say(self, line: str) -> None:
-        """Enter an event; for a draw of the person and a hand that was shown, first ask for the cards."""
+        """Enter an event, after asking for the cards of a draw or a shown hand."""
         if self.table is None:
             raise ValueError("enter the cards of the deal first")
         if line == "draw" and self._view.is_my_turn and cards_due(self._view):
@@ -181,11 +176,9 @@ class TableBoard(Face):
         return 0 if self.table is None else len(self.table.events)
 
     def show(self) -> None:
-        """Send the page its data."""
         self.publish(self._deal_state() if self.table is None else self._table_state(self.table))
 
     def _deal_state(self) -> dict[str, Any]:
-        """Return the questions of the deal."""
         size, top = self._rules.hand_size, self._top.partition(":")[0]
         says = {
             "hand": f"Which cards were you dealt? {len(self._picked)} of {size}.",
@@ -213,7 +206,7 @@ class TableBoard(Face):
         }
 
     def _table_state(self, table: Table) -> dict[str, Any]:
-        """Return the state of a game up to the requested event, with belief and advice."""
+        """Return the state up to the requested event, with belief and advice."""
         game, view = self._game, self._view
         scene, possible = read_scene(view), set(game.possible())
         is_mine, asks_cards = bool(view.is_my_turn), self._asks in ("draw", "shown")
@@ -338,7 +331,7 @@ def _words_of(hand: str) -> str:
 
 
 def _advice(pooled: Pooled | None) -> dict[str, Any]:
-    """Return the advised play and the win probability of each card, a wild one in its best colour."""
+    """Return the advised play and each card's win probability, a wild one in its best colour."""
     if pooled is None:
         return {}
     card, color = card_and_color(pooled.recommended)

@@ -1,4 +1,4 @@
-"""What a board asks of the page that shows it: `Face`."""
+"""What a board asks of the page that shows it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from typing import Any
 
 
 class Face:
-    """Way from a board to its page: data (`publish`) and messages (`send_words`, `tell`).
+    """Way from a board to its page; a widget and a tab each have their own.
 
-    A notebook's widget and a browser's tab each have their own. The methods raise `NotImplementedError` instead of being
-    abstract, because the widget's metaclass excludes that of `abc`.
+    The methods raise NotImplementedError because the widget's metaclass excludes that of `abc`.
     """
 
     def publish(self, state: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""A game on a board, independent of its display: `BoardGame`. Rules and search run in Python; the page draws and clicks."""
+"""A game on a board, independent of its display."""
 
 from __future__ import annotations
 
@@ -32,10 +32,7 @@ _WIN_NOTE: Final = "Share of {games:,} games won if from here {going_on}; what t
 
 
 class BoardGame(Face):
-    """Games of a person against an agent, one after the other, for a page.
-
-    Clicks arrive through `hear`; page data leaves through `publish`, and messages to the person through `tell`.
-    """
+    """Games of a person against an agent, one after the other, for a page."""
 
     def __init__(
         self,
@@ -47,11 +44,7 @@ class BoardGame(Face):
         show_belief: bool = True,
         show_win_probability: bool = True,
     ):
-        """Prepare for games; `deal` begins one. The arguments are those of `unojax.widget.Board`.
-
-        Raises:
-            ValueError: If an argument is out of range.
-        """
+        """Prepare for games; arguments as of `unojax.widget.Board`. Raises ValueError if one is out of range."""
         if not (is_int(seat) and seat in (0, 1)):
             raise ValueError(f"seat must be 0 or 1, got {seat!r}")
         rules = rules or Rules()
@@ -77,7 +70,7 @@ class BoardGame(Face):
         self._advance()
 
     def number_from(self, other: BoardGame) -> None:
-        """Continue the game numbers and the watching state of another board, which this one replaces."""
+        """Continue the game numbers and the watching state of the board that this one replaces."""
         self._number, self._is_watched = other._number, other._is_watched
 
     @property
@@ -86,10 +79,7 @@ class BoardGame(Face):
         return self._rules
 
     def new_game(self, seed: int | None = None) -> None:
-        """Deal again, without a seed another game each time. The old game is lost unless it was saved.
-
-        What the players inferred about each other carries over.
-        """
+        """Deal again, without a seed another game each time; the players' inferences about each other carry over."""
         # An agent that failed remembers nothing.
         self._last = None if self._is_stuck else self._session.memory
         self._log_types = self._advisor.learned(self.views)
@@ -123,7 +113,7 @@ class BoardGame(Face):
         self._advance()
 
     def show_hint(self) -> None:
-        """Mark the play that a search advises, with the win probability of each card. Raises ValueError out of turn."""
+        """Mark the advised play, with each card's win probability. Raises ValueError out of turn."""
         session = self._session
         if session.is_over or not session.is_my_turn:
             raise ValueError(page.refusal(session, cards.DRAW))
@@ -148,22 +138,20 @@ class BoardGame(Face):
 
     @property
     def win_estimate(self) -> WinEstimate | None:
-        """Return win probability and belief beside the table; None before the first page or `look`."""
+        """Return win probability and belief; None before the first page or `look`."""
         return self._win_estimate
 
     @property
     def record(self) -> GameFile:
-        """Return the game so far with all cards, including the opponent's."""
+        """Return the game so far with all cards."""
         return GameFile.of(self._session.replay(), players=self._setup.players(self._agent), seed=self._setup.seed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `record` to a file, for `unojax replay`, even if unfinished. Raises OSError if it can't be written."""
+        """Write `record` to a file, for `unojax replay`. Raises OSError if it can't be written."""
         write_game(path, self.record)
 
     def look(self) -> WinEstimate | None:
-        """Compute win probability and belief now and after each move, as the page does when it appears. None if neither is
-        shown.
-        """
+        """Compute win probability and belief now and after each move, as the page does. None if neither is shown."""
         self._is_watched = True
         if not (self._shows_belief or self._shows_win_probability):
             return None
@@ -218,7 +206,6 @@ class BoardGame(Face):
             session.play(session.reply())
 
     def _show(self) -> None:
-        """Send the page its data."""
         session = self._session
         told = page.win_data(self._win_estimate, session)
         state = page.board_state(session, self._agent.name) | {
@@ -262,7 +249,7 @@ class BoardGame(Face):
             raise
 
     def _click(self, content: Any) -> None:
-        """Play the clicked action, or explain why it is refused."""
+        """Play the clicked action, or explain the refusal."""
         session = self._session
         try:
             action = page.read_click(content)
@@ -279,5 +266,5 @@ class BoardGame(Face):
 
     @property
     def _place(self) -> tuple[int, int]:
-        """Return the numbers of the game on this board, and of the turn in it."""
+        """Return the numbers of the game on this board, and of its turn."""
         return self._number, len(self._session.seen)

@@ -1,4 +1,4 @@
-"""Data for the page of a board, as JSON. It derives from the person's observations, so it can't contain a hidden card."""
+"""Data for the page of a board, as JSON, from the person's observations: it can't contain a hidden card."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MARK_SIZE: Final = 24.0
 
 
 def faces() -> dict[str, str]:
-    """Return the 54 cards, `back`, and the marks of the four colours as SVG files by name."""
+    """Return the SVG files of the 54 cards, `back`, and the four colours' marks, by name."""
     drawn = {name: card_svg(card_type) for card_type, name in enumerate(cards.TYPE_NAMES)}
     middle = _MARK_SIZE / 2
     for color, paint in enumerate(COLOR_PAINTS):
@@ -40,12 +40,12 @@ def faces() -> dict[str, str]:
 
 
 def script() -> str:
-    """Return the script that draws the board, a module with `render({model, el})`."""
+    """Return the script of the board, a module with `render({model, el})`."""
     return resources.files("unojax.board").joinpath("board.js").read_text(encoding="utf-8")
 
 
 def style() -> str:
-    """Return the style sheet, with the paints of both themes as variables."""
+    """Return the style sheet, with the paints of both themes."""
     sheet = resources.files("unojax.board").joinpath("board.css").read_text(encoding="utf-8")
     return "\n".join([*(_variables(theme) for theme in (LIGHT, DARK)), sheet])
 
@@ -58,13 +58,7 @@ def _variables(theme: Theme) -> str:
 
 
 def board_state(session: Session, opponent: str) -> dict[str, Any]:
-    """Return the position and the moves that led there.
-
-    Args:
-        session: The game. Before its end, only its public parts and the person's view are read. After it, the opponent's cards
-            are revealed.
-        opponent: Name of the agent.
-    """
+    """Return the position and the moves that led there; the opponent's cards only after the end."""
     scene = read_scene(session.view)
     me, is_mine = session.seat, session.is_my_turn and not session.is_over
     legal = _legal_types(session.legal) if is_mine else frozenset()
@@ -99,7 +93,7 @@ def board_state(session: Session, opponent: str) -> dict[str, Any]:
 
 
 def moves(session: Session) -> list[dict[str, Any]]:
-    """Return the start and each move from the person's view: player, whether a card was played, and words."""
+    """Return the start and each move from the person's view: player, whether a card was played, words."""
     names = _player_names(session)
     first = read_scene(session.seen[0].before if session.seen else session.view)
     said = [{"by": "", "card": False, "words": start_words(first, names)}]
@@ -113,7 +107,7 @@ def moves(session: Session) -> list[dict[str, Any]]:
 
 
 def win_data(told: WinEstimate | None, session: Session) -> dict[str, Any]:
-    """Return the win probability, and the drawn belief over the opponent's cards in both themes; at the end with the truth."""
+    """Return the win probability and the belief, drawn in both themes; at the end with the truth."""
     if told is None:
         return {}
     truth = np.bincount(_opened(session).types or (), minlength=cards.NUM_TYPES) if session.is_over else None
@@ -123,12 +117,9 @@ def win_data(told: WinEstimate | None, session: Session) -> dict[str, Any]:
 
 
 def hint(told: Advice, session: Session, *, says_wins: bool) -> dict[str, Any]:
-    """Return the advice of a search, with the win probabilities of all cards, `draw` and `challenge`.
+    """Return the advice of a search, with the win probabilities of cards (a wild one in its best colour), `draw` and `challenge`.
 
-    A wild card has that of its best colour. After a draw, `draw` is a pass.
-
-    A single legal play is advised without a probability. If drawing is the only action, the hint is empty. `says_wins`: as in
-    `SearchAgent`.
+    A single legal play has no probability; a forced draw has no hint. `says_wins`: as in `SearchAgent`.
     """
     wins: dict[str, float] = {}
     if told.thought is None:
@@ -155,7 +146,7 @@ def card_and_color(action: int) -> tuple[str, str | None]:
 def read_click(click: Mapping[str, Any]) -> int:
     """Return a click on a card (`card`, and for a wild one `color`), on the deck, to pass or to challenge as an action 0..61.
 
-    The action may be illegal. Raises ValueError if the click names no card or no colour.
+    It may be illegal. Raises ValueError if the click names no card or no colour.
     """
     if click.get("kind") in (_DRAW, _CHALLENGE):
         return cards.DRAW if click["kind"] == _DRAW else cards.CHALLENGE
@@ -172,7 +163,7 @@ def read_click(click: Mapping[str, Any]) -> int:
 
 
 def refusal(session: Session, action: int) -> str:
-    """Explain to the person why an action can't be done now."""
+    """Explain why an action can't be done now."""
     if session.is_over:
         return "The game is over."
     if not session.is_my_turn:
@@ -193,12 +184,12 @@ def _player_names(session: Session) -> tuple[str, str]:
 
 
 def _may_pass(session: Session) -> bool:
-    """Return whether a draw is a pass: after a draw, if the card may be played. Otherwise another card is drawn."""
+    """Return whether a draw is a pass, and not another card."""
     return bool(session.view.has_drawn and session.legal[: cards.DRAW].any())
 
 
 def _others(session: Session) -> list[dict[str, str]]:
-    """Return the person's actions other than playing a card or drawing from the deck: the click, and words for it."""
+    """Return the actions other than playing and drawing from the deck: the click, and words."""
     others = [{"kind": _DRAW, "words": "pass"}] if _may_pass(session) else []
     return [*others, {"kind": _CHALLENGE, "words": _CHALLENGE}] if session.legal[cards.CHALLENGE :].any() else others
 
@@ -240,7 +231,6 @@ def _held(card_type: int, is_playable: bool, is_new: bool) -> dict[str, Any]:
 
 
 def _opened(session: Session) -> Hand:
-    """Return the opponent's hand face up, at the end of the game."""
     return read_scene(session.replay().end).hands[1 - session.seat]
 
 

@@ -1,7 +1,7 @@
 """The command line `unojax`.
 
-This module and the options import neither JAX nor modules that do, so that help and errors about options come at once. A
-command imports the rest when it runs.
+This module, the options and the modules of commands import no JAX, so that help and errors about options come at once. A command
+imports the rest when it runs. A ValueError is an error of the user, printed in one line.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from unojax.device.process import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, leav
 
 
 def commands() -> dict[str, type[Any]]:
-    """Return the commands by name: dataclasses whose fields are the options."""
+    """Return the commands by name."""
     from unojax.cli import parsing
 
     return dict(parsing.commands())
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command line (None: of this process) and return the exit status. User errors raise nothing."""
+    """Run the command line (None: of this process) and return the exit status."""
     args = list(sys.argv[1:] if args is None else args)
     name = "unojax"
     if sys.stderr is None:
@@ -90,7 +90,7 @@ def _flushed(status: int) -> int:
 
 
 def _drop_output() -> None:
-    """Discard the rest of the output: Python would report the error again when it flushes stdout at exit."""
+    """Discard the rest of the output: Python would report the error again at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -1,16 +1,19 @@
-"""`unojax agents`: available agents and their options."""
+"""`unojax agents`: agents and the keys of their specs, described by their docstrings."""
 
 from __future__ import annotations
 
+import re
+import sys
+import types
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args, get_origin
 
 from rich.text import Text
 
 from unojax.cli import output
-from unojax.cli.agent_help import AgentsReport, describe_agent
-from unojax.cli.options import JsonTarget
-from unojax.specs import AGENTS
+from unojax.cli.options import JsonTarget, command
+from unojax.docstrings import read_docstring
+from unojax.specs import AGENTS, factory_of, format_value, keys_of
 from unojax.terminal import tables
 
 _OWN: Final = {
@@ -22,6 +25,51 @@ _OWN: Final = {
 
 
 @dataclass(frozen=True)
+class Key:
+    """A key of a spec.
+
+    Attributes:
+        key: Name of the key.
+        kind: Allowed values.
+        default: Default value.
+        meaning: Meaning of the key.
+        is_shared: True if another agent documents the key in the same words.
+    """
+
+    key: str
+    kind: str
+    default: str
+    meaning: str
+    is_shared: bool
+
+
+@dataclass(frozen=True)
+class AgentHelp:
+    """Description of an agent.
+
+    Attributes:
+        summary: Summary of the agent.
+        parameters: Keys of its spec.
+    """
+
+    summary: str
+    parameters: list[Key]
+
+
+@dataclass(frozen=True)
+class AgentsReport:
+    """Output of `unojax agents`.
+
+    Attributes:
+        policies: Summary of each policy, by name.
+        agents: Details of each agent, by name.
+    """
+
+    policies: dict[str, str]
+    agents: dict[str, AgentHelp]
+
+
+@command
 class ShowAgents:
     """List the agents, and what can be set of each."""
 
@@ -46,3 +94,34 @@ def _tables(report: AgentsReport) -> list[Any]:
         heading = Text.assemble((name, "bold"), f"  {agent.summary}{' Keys, with their defaults:' if keys else ''}")
         shown += ["", heading, tables.facts(rows)]
     return [*shown, "", tables.facts(_OWN)]
+
+
+def describe_agent(name: str) -> AgentHelp:
+    """Describe an agent and its keys from docstrings."""
+    try:
+        factory = factory_of(name)
+    except ValueError as error:
+        # A required library is missing.
+        return AgentHelp(f"{error}.", [])
+    summary, meanings = read_docstring(factory)
+    parameters = []
+    for key, (kind, default) in keys_of(factory).items():
+        # Python -OO strips docstrings.
+        meaning = meanings.get(key, "")
+        if is_shared := meaning.lower().startswith("as in `"):
+            # The function named there documents the key.
+            other = getattr(sys.modules[factory.__module__], meaning.split("`")[1])
+            meaning = read_docstring(other)[1].get(key, "")
+        # Measurements behind a default stand in brackets and are shown only in the docstring.
+        meaning = re.sub(r"\s*\([^()]*\)", "", meaning).replace("`", "").rstrip(".")
+        parameters.append(Key(key, _kind_words(kind), format_value(default), meaning, is_shared))
+    return AgentHelp(summary, parameters)
+
+
+def _kind_words(kind: Any) -> str:
+    """Describe a type by its allowed values."""
+    if kind in (int, float, str, bool, types.NoneType):
+        return {int: "whole number", float: "number", str: "text", bool: "true, false", types.NoneType: "none"}[kind]
+    if get_origin(kind) is Literal:
+        return ", ".join(map(str, get_args(kind)))
+    return " or ".join(_kind_words(option) for option in get_args(kind))

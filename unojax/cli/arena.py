@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Optional
 
 import tyro
 
 from unojax.cli import output, together
-from unojax.cli.options import AGENT_HELP, Count, CountOrNone, Flag, JsonTarget, RuleOptions, Seed, naming_options
+from unojax.cli.options import (
+    AGENT_HELP,
+    Count,
+    CountOrNone,
+    JsonTarget,
+    Quiet,
+    RuleFields,
+    RuleOptions,
+    Seed,
+    command,
+    naming_options,
+    option,
+)
 from unojax.cli.together import Distributed
 from unojax.device.process import EXIT_INTERRUPTED
 from unojax.rules import Rules
@@ -20,75 +32,54 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from unojax.arena.tournaments import ArenaReport, Tournament
-    from unojax.cli.reports import Setting
+    from unojax.cli.output import Setting
 
 
-@dataclass(frozen=True)
+@command
 class Arena:
     """Let agents play each other: who wins how often, and how strong each is."""
 
-    agents: Annotated[
-        tyro.conf.Positional[tuple[str, ...]],
-        tyro.conf.arg(metavar="AGENT AGENT [AGENT ...]", help_behavior_hint="", help=f"Two or more of: {AGENT_HELP}"),
-    ]
-    games: Annotated[
-        Count,
-        tyro.conf.arg(
-            help="Games of each two agents, an even number: with every deal they play two, the seats swapped. Ctrl-C stops and "
-            "shows what is complete."
-        ),
-    ] = 4000
-    to: Annotated[
-        CountOrNone,
-        tyro.conf.arg(
-            metavar="POINTS",
-            help="Play matches of several rounds to so many points, 500 say, under rules with --points (official has them); the "
-            "games above are matches then. none: single games.",
-        ),
-    ] = None
-    series: Annotated[
-        Count,
-        tyro.conf.arg(
-            help="Play so many deals in a row, through which agents remember what they inferred about each other (those that "
-            "know types of opponents, as mc and value). 1: agents begin each game without memory."
-        ),
-    ] = 1
-    adjust: Annotated[
-        CountOrNone,
-        tyro.conf.arg(
-            metavar="ROLLOUTS",
-            help="Reduce the variance of the scores (AIVAT-style) by so many rollouts of each estimate, 256 say: intervals are "
-            "half as wide as those of independent games, if agents play well. none: only results count.",
-        ),
-    ] = None
-    seed: Annotated[
-        Seed,
-        tyro.conf.arg(
-            help="The same seed gives the same games, whatever the workers, the batch size (except for tree) and the device."
-        ),
-    ] = 0
-    batch_size: Annotated[
-        CountOrNone,
-        tyro.conf.arg(help="Games in progress at a time for each worker, an even number. none: what suits the device."),
-    ] = None
-    workers: Annotated[
-        CountOrNone, tyro.conf.arg(help="Batches in progress at a time. none: one for each CPU core, or 1 with a GPU.")
-    ] = None
-    results: Annotated[
-        Optional[str],
-        tyro.conf.arg(
-            metavar="FILE.jsonl",
-            help="Append each complete batch to a file, as a line. What is in the file already is not played again, so that a "
-            "stopped run can be resumed and a finished one can be given more games or agents.",
-        ),
-    ] = None
-    plot: Annotated[
-        Optional[str], tyro.conf.arg(metavar="FILE.svg|png", help="Draw the scores and the ratings; needs matplotlib.")
-    ] = None
+    agents: tyro.conf.Positional[tuple[str, ...]] = option(MISSING, f"Two or more of: {AGENT_HELP}", "AGENT AGENT [AGENT ...]")
+    games: Count = option(
+        4000,
+        "Games of each two agents, an even number: with every deal they play two, the seats swapped. Ctrl-C stops and "
+        "shows what is complete.",
+    )
+    to: CountOrNone = option(
+        None,
+        "Play matches of several rounds to so many points, 500 say, under rules with --points (official has them); the "
+        "games above are matches then. none: single games.",
+        "POINTS",
+    )
+    series: Count = option(
+        1,
+        "Play so many deals in a row, through which agents remember what they inferred about each other (those that "
+        "know types of opponents, as mc and value). 1: agents begin each game without memory.",
+    )
+    adjust: CountOrNone = option(
+        None,
+        "Reduce the variance of the scores (AIVAT-style) by so many rollouts of each estimate, 256 say: intervals are "
+        "half as wide as those of independent games, if agents play well. none: only results count.",
+        "ROLLOUTS",
+    )
+    seed: Seed = option(
+        0, "The same seed gives the same games, whatever the workers, the batch size (except for tree) and the device."
+    )
+    batch_size: CountOrNone = option(
+        None, "Games in progress at a time for each worker, an even number. none: what suits the device."
+    )
+    workers: CountOrNone = option(None, "Batches in progress at a time. none: one for each CPU core, or 1 with a GPU.")
+    results: Optional[str] = option(
+        None,
+        "Append each complete batch to a file, as a line. What is in the file already is not played again, so that a "
+        "stopped run can be resumed and a finished one can be given more games or agents.",
+        "FILE.jsonl",
+    )
+    plot: Optional[str] = option(None, "Draw the scores and the ratings; needs matplotlib.", "FILE.svg|png")
     json: JsonTarget = None
     distributed: Distributed = None
-    quiet: Annotated[Flag, tyro.conf.arg(help="No progress bar.")] = False
-    rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
+    quiet: Quiet = False
+    rules: RuleFields = RuleOptions()
 
     def run(self) -> int:
         rules = self.rules.build()
@@ -118,7 +109,7 @@ class Arena:
         return 0 if played.complete else EXIT_INTERRUPTED
 
     def _play(self, rules: Rules) -> tuple[Tournament | None, bool]:
-        """Play; return the games so far, and whether Ctrl-C ended them. During compilation there is nothing to save."""
+        """Play; return the games so far (None: still compiling), and whether Ctrl-C ended them."""
         from unojax.arena import tournament
         from unojax.device.shares import this_share
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Optional, cast
-
-import tyro
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Literal, Optional, cast
 
 from unojax.cli import output
 from unojax.cli.options import (
@@ -15,12 +13,15 @@ from unojax.cli.options import (
     CountOrNone,
     Flag,
     JsonTarget,
+    Quiet,
+    RuleFields,
     RuleOptions,
     Seed,
     WholeOrNone,
+    command,
     get_opponent,
+    option,
 )
-from unojax.cli.targets import SAVED_GAME
 from unojax.rules import Rules
 from unojax.specs import check_policy_names, load_policies
 from unojax.terminal import tables
@@ -38,72 +39,54 @@ if TYPE_CHECKING:
 _MAX_PARTICLES: Final = 2**20
 
 
-@dataclass(frozen=True)
+@command
 class ShowBelief:
     """Show what one player can know of the other's hand, turn by turn through a game."""
 
-    seed: Annotated[Seed, tyro.conf.arg(help="The same seed gives the same game, and on the same device the same belief.")] = 0
-    belief_seed: Annotated[
-        Optional[Seed],
-        tyro.conf.arg(
-            help="Another one gives other particles for the same game: how far apart such beliefs are is the error of each. "
-            "None: the seed of the game."
-        ),
-    ] = None
-    policies: Annotated[
-        tuple[str, str],
-        tyro.conf.arg(metavar="A B", help=f"Who plays as player 0 and as player 1. {POLICY_HELP}"),
-    ] = ("uniform", "uniform")
-    player: Annotated[Literal[0, 1], tyro.conf.arg(help="The player whose knowledge is shown.")] = 0
-    particles: Annotated[Count, tyro.conf.arg(help="Hypothetical hands that the belief is made of.")] = 1024
-    opponent_model: Annotated[
-        str,
-        tyro.conf.arg(
-            metavar="MODEL",
-            help="How the other player is thought to choose. uniform: any legal action. consistent: nothing is concluded from a "
-            "play but that the card was held. Or a policy with the probability that it acts at random instead, as in guard+0.05, "
-            "which is also meant by guard. Or several, as in uniform|guard*2|linear: it is found out which of them it is, the "
-            "second being twice as likely at first. family, minimax, peer: lists that are ready made.",
-        ),
-    ] = "uniform"
-    start: Annotated[
-        Optional[str],
-        tyro.conf.arg(
-            metavar="POSITION",
-            help="Begin here instead of with a deal; needs --actions. Written as unojax.format_position does: "
-            "'B7,W/Y0,G4,W+4/R5,Y5/* R+2 1 2 0 - *'.",
-        ),
-    ] = None
-    actions: Annotated[
-        Optional[str],
-        tyro.conf.arg(
-            metavar="ACTIONS",
-            help="What is played from --start, separated by blanks: R5, YS, G+2, W:B (wild, colour), W+4:R, draw. The cards of a "
-            "draw, of either player, can be named, as in draw(R5,W); else they are random.",
-        ),
-    ] = None
-    game: Annotated[
-        Optional[str],
-        tyro.conf.arg(
-            metavar="FILE.json",
-            help="Follow a game that unojax play or unojax table saved, under its own rules. A game of unojax table is followed "
-            "as its player saw it, without the truth.",
-        ),
-    ] = field(default=None, metadata=SAVED_GAME)
-    steps: Annotated[
-        CountOrNone,
-        tyro.conf.arg(
-            help="Stop after N turns; a game of policies, if nothing is said, after 1,000. A turn is a play or a whole draw."
-        ),
-    ] = None
-    turn: Annotated[
-        WholeOrNone,
-        tyro.conf.arg(help="Show turn N alone and in full. Before the first turn of a game it is turn 0."),
-    ] = None
-    hide_truth: Annotated[Flag, tyro.conf.arg(help="Leave the other player's real hand out.")] = False
+    seed: Seed = option(0, "The same seed gives the same game, and on the same device the same belief.")
+    belief_seed: Optional[Seed] = option(
+        None,
+        "Another one gives other particles for the same game: how far apart such beliefs are is the error of each. "
+        "None: the seed of the game.",
+    )
+    policies: tuple[str, str] = option(("uniform", "uniform"), f"Who plays as player 0 and as player 1. {POLICY_HELP}", "A B")
+    player: Literal[0, 1] = option(0, "The player whose knowledge is shown.")
+    particles: Count = option(1024, "Hypothetical hands that the belief is made of.")
+    opponent_model: str = option(
+        "uniform",
+        "How the other player is thought to choose. uniform: any legal action. consistent: nothing is concluded from a "
+        "play but that the card was held. Or a policy with the probability that it acts at random instead, as in guard+0.05, "
+        "which is also meant by guard. Or several, as in uniform|guard*2|linear: it is found out which of them it is, the "
+        "second being twice as likely at first. family, minimax, peer: lists that are ready made.",
+        "MODEL",
+    )
+    start: Optional[str] = option(
+        None,
+        "Begin here instead of with a deal; needs --actions. Written as unojax.format_position does: "
+        "'B7,W/Y0,G4,W+4/R5,Y5/* R+2 1 2 0 - *'.",
+        "POSITION",
+    )
+    actions: Optional[str] = option(
+        None,
+        "What is played from --start, separated by blanks: R5, YS, G+2, W:B (wild, colour), W+4:R, draw. The cards of a "
+        "draw, of either player, can be named, as in draw(R5,W); else they are random.",
+        "ACTIONS",
+    )
+    game: Optional[str] = option(
+        None,
+        "Follow a game that unojax play or unojax table saved, under its own rules. A game of unojax table is followed "
+        "as its player saw it, without the truth.",
+        "FILE.json",
+        is_saved_game=True,
+    )
+    steps: CountOrNone = option(
+        None, "Stop after N turns; a game of policies, if nothing is said, after 1,000. A turn is a play or a whole draw."
+    )
+    turn: WholeOrNone = option(None, "Show turn N alone and in full. Before the first turn of a game it is turn 0.")
+    hide_truth: Flag = option(False, "Leave the other player's real hand out.")
     json: JsonTarget = None
-    quiet: Annotated[Flag, tyro.conf.arg(help="No status line on the terminal.")] = False
-    rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
+    quiet: Quiet = False
+    rules: RuleFields = RuleOptions()
 
     def run(self) -> int:
         self._check()
@@ -143,7 +126,6 @@ class ShowBelief:
         return 0
 
     def _check(self) -> None:
-        """Check that the options are compatible. Raises ValueError otherwise."""
         check_policy_names(self.policies)
         if (self.start is None) != (self.actions is None):
             raise ValueError("--start and --actions need each other: a position, and what is played from it")

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import MISSING
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
 from unojax.cli import output, together
-from unojax.cli.options import AGENT_HELP, Count, Flag, JsonTarget, RuleOptions, naming_options
+from unojax.cli.options import (
+    AGENT_HELP,
+    Count,
+    JsonTarget,
+    Quiet,
+    RuleFields,
+    RuleOptions,
+    command,
+    naming_options,
+    option,
+)
 from unojax.cli.together import Distributed
 from unojax.rules import Rules
 from unojax.terminal import tables
@@ -21,22 +31,21 @@ if TYPE_CHECKING:
     from unojax.arena.evaluation import Evaluation
 
 
-@dataclass(frozen=True)
+@command
 class Evaluate:
     """Score an agent against named opponents on fixed deals, so that scores can be compared."""
 
-    agent: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="AGENT", help=f"One of: {AGENT_HELP}")]
-    opponents: Annotated[
-        tuple[str, ...],
-        tyro.conf.arg(metavar="AGENT [AGENT ...]", help="Opponents; a rating is given against the default ones alone."),
-    ] = ("uniform", "scarcest-color", "linear", "value")
-    games: Annotated[Count, tyro.conf.arg(help="Games against each, an even number: with every deal two, the seats swapped.")] = (
-        2000
+    agent: tyro.conf.Positional[str] = option(MISSING, f"One of: {AGENT_HELP}", "AGENT")
+    opponents: tuple[str, ...] = option(
+        ("uniform", "scarcest-color", "linear", "value"),
+        "Opponents; a rating is given against the default ones alone.",
+        "AGENT [AGENT ...]",
     )
+    games: Count = option(2000, "Games against each, an even number: with every deal two, the seats swapped.")
     json: JsonTarget = None
     distributed: Distributed = None
-    quiet: Annotated[Flag, tyro.conf.arg(help="No progress on the terminal.")] = False
-    rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
+    quiet: Quiet = False
+    rules: RuleFields = RuleOptions()
 
     def run(self) -> int:
         rules = self.rules.build()
@@ -80,7 +89,7 @@ class Evaluate:
 
 
 def _play_together(key: Any, players: Any, num_pairs: int, **options: Any) -> Pairs:
-    """Play a match in all processes. Raises `unojax.device.shares.LostProcessError` if one is lost."""
+    """Play a match in all processes. Raises LostProcessError if one is lost."""
     from unojax.arena import Pairs, play_match
     from unojax.device.shares import gather, this_share
 

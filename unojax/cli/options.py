@@ -1,14 +1,24 @@
-"""Options that several commands share, and the parsing of their values. Imports no JAX until an option needs it."""
+"""Options that several commands share, and the parsing of their values."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
-from functools import cache
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Optional, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    Optional,
+    TypeVar,
+    cast,
+    dataclass_transform,
+    get_type_hints,
+)
 
 import tyro
 
@@ -24,12 +34,16 @@ AGENT_HELP: Final = (
     f"{', '.join((*POLICY_NAMES, *AGENTS))}. Parameters follow a colon: mc:rollouts=1000,belief=unseen. "
     "my.py:name is one of your own. unojax agents says what each is."
 )
+_ABOUT: Final = "arg"
+"""Key in the metadata of an option with the arguments of `tyro.conf.arg`."""
+IS_SAVED_GAME: Final = "is_saved_game"
+"""Key in the metadata of an option: it names a saved game."""
 _MAX_COUNT: Final = 2**31
 """Largest number of games of one key; no device holds as many env slots."""
 
 
 def _read_count(text: str) -> int:
-    """A whole number from 1 to 2^31; `1e6` and `1_000_000` are the same."""
+    """Read a whole number; `1e6` and `1_000_000` are the same."""
     try:
         value = int(text)
     except ValueError:
@@ -93,63 +107,101 @@ Flag = tyro.conf.FlagCreatePairsOff[bool]
 POLICY_HELP: Final = f"Two of: {', '.join(POLICY_NAMES)}; my.py:name is one of your own."
 TwoPolicies = Annotated[tuple[str, str], tyro.conf.arg(metavar="A B", help=POLICY_HELP)]
 _JSON_HELP: Final = "Write the results to a file too, as a whole or not at all. -: to stdout, in place of the tables."
+Quiet = Annotated[Flag, tyro.conf.arg(help="No progress on the terminal.")]
 JsonTarget = Annotated[Optional[str], tyro.conf.arg(metavar="FILE|-", help=_JSON_HELP)]
 
 
-@cache
-def _help_of_rules() -> dict[str, str]:
-    """Return the descriptions of the fields in the docstring of `Rules`; empty if Python omits docstrings (-OO)."""
-    from unojax.docstrings import read_docstring
+def option(default: Any = MISSING, help: str = "", metavar: str | None = None, *, is_saved_game: bool = False) -> Any:
+    """Return the field of a command's option, whose type is its annotation.
 
-    return {name: (meaning[:1].upper() + meaning[1:]).replace("`", "") for name, meaning in read_docstring(Rules)[1].items()}
+    Args:
+        default: Default value; an option without one is required.
+        help: Description, with special values at its end.
+        metavar: Stands for the value in the help; None: what the type says.
+        is_saved_game: Whether the option names a saved game, which is read.
+    """
+    # A metavar of several required values says so itself.
+    says_required = default is MISSING and metavar is not None and "..." in metavar
+    about = tyro.conf.arg(help=help, metavar=metavar, help_behavior_hint="" if says_required else None)
+    return field(default=default, metadata={_ABOUT: about, IS_SAVED_GAME: is_saved_game})
 
 
-def _rule_option(name: str, kind: Any, default: Any) -> tuple[Any, Any]:
-    """Return the type and the default of the option for a field of `Rules`."""
-    told, metavar = _help_of_rules().get(name, ""), None
-    if kind == tuple[int, ...]:
-        kind, default, metavar = str, "full", "DECK"
-    elif kind in (int, int | None):
-        kind = Count if kind is int else CountOrNone
-    elif kind is float:
-        kind = Number
-    if any(name in preset.changes for preset in PRESETS.values()):
-        # The named rules decide unless the option is given.
-        kind, default, told = Optional[kind], None, f"{told} None: as --rules says."
-    return Annotated[kind, tyro.conf.arg(help=told, metavar=metavar)], default
+@dataclass_transform(frozen_default=True)
+def command(cls: type[_Value]) -> type[_Value]:
+    """Make a class a frozen dataclass whose fields are options, for the parser."""
+    made = dataclass(frozen=True)(cls)
+    kinds = get_type_hints(made, include_extras=True)
+    for each in fields(cast(Any, made)):
+        if _ABOUT in each.metadata:
+            made.__annotations__[each.name] = Annotated[kinds[each.name], each.metadata[_ABOUT]]
+    return made
 
 
 def _with_fields_of_rules(cls: type[_Value]) -> type[_Value]:
-    """Add an option for each field of `Rules` to a class of options, and make it a dataclass."""
-    for field in fields(Rules):
-        option, default = _rule_option(field.name, field_types()[field.name], field.default)
-        cls.__annotations__[field.name] = option
-        setattr(cls, field.name, default)
-    return dataclass(frozen=True)(cls)
+    """Add an option for each field of `Rules` to a class."""
+    from unojax.docstrings import read_docstring
+
+    # Empty if Python omits docstrings (-OO).
+    meanings = read_docstring(Rules)[1]
+    for each in fields(Rules):
+        kind, default, metavar = field_types()[each.name], each.default, None
+        help = meanings.get(each.name, "").replace("`", "")
+        help = help[:1].upper() + help[1:]
+        if kind == tuple[int, ...]:
+            kind, default, metavar = str, "full", "DECK"
+        elif kind in (int, int | None):
+            kind = Count if kind is int else CountOrNone
+        elif kind is float:
+            kind = Number
+        if any(each.name in preset.changes for preset in PRESETS.values()):
+            # The named rules decide unless the option is given.
+            kind, default, help = Optional[kind], None, f"{help} None: as --rules says."
+        cls.__annotations__[each.name] = kind
+        setattr(cls, each.name, option(default, help, metavar))
+    return cls
 
 
-# Help texts longer than a line are in `arg`, because tyro keeps the line breaks of a docstring.
+@command
 @_with_fields_of_rules
 class RuleOptions:
     """The rules of the game."""
 
-    rules: Annotated[
-        Literal[tuple(PRESETS)],  # pyright: ignore[reportInvalidTypeForm]
-        tyro.conf.arg(
-            help="Rules with a name; other options change them. default: forced play, no playing of a drawn card. official: the "
-            "sheet's, with drawing at will, the drawn card playable, challenges of a Wild+4 and points. house: stacking, and "
-            "drawing until a card can be played. rlcard: those of RLCard's environment."
-        ),
-    ] = "default"
+    rules: Literal[tuple(PRESETS)] = option(  # pyright: ignore[reportInvalidTypeForm]
+        "default",
+        "Rules with a name; other options change them. default: forced play, no playing of a drawn card. official: the "
+        "sheet's, with drawing at will, the drawn card playable, challenges of a Wild+4 and points. house: stacking, and "
+        "drawing until a card can be played. rlcard: those of RLCard's environment.",
+    )
 
     def build(self) -> Rules:
-        """Return the rules. Raises ValueError, in the names of the options, if one is out of range."""
+        """Return the rules. An error names the options."""
         given = {name: value for name in field_types() if (value := getattr(self, name)) is not None}
         # No named rules have a limit; `deck` may be text.
         try:
             return replace(PRESETS[self.rules], **given)
         except ValueError as error:
             raise ValueError(as_options(str(error), field_types())) from None
+
+
+RuleFields = tyro.conf.OmitArgPrefixes[RuleOptions]
+"""Type of a command's options of the rules; the default is `RuleOptions()`."""
+
+
+def names_of(options: type[Any]) -> list[str]:
+    """Return the fields of a class of options, and of the groups of options in it."""
+    parts = ((name, kind, is_dataclass(kind)) for name, kind in get_type_hints(options).items())
+    return [name for own, kind, is_group in parts for name in (names_of(cast(Any, kind)) if is_group else [own])]
+
+
+def given(options: Any, *names: str) -> list[str]:
+    """Return which of these options differ from their defaults, as typed."""
+    changed = (each.name for each in fields(options) if each.name in names and getattr(options, each.name) != each.default)
+    return ["the options of the rules" if name == "rules" else typed(name) for name in changed]
+
+
+def typed(name: str) -> str:
+    """Return an option as typed: `--max-steps` for `max_steps`."""
+    return f"--{name.replace('_', '-')}"
 
 
 def as_options(message: str, names: Iterable[str], renamed: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -160,30 +212,27 @@ def as_options(message: str, names: Iterable[str], renamed: Mapping[str, str] = 
         names: Names of the options' fields.
         renamed: Arguments whose option has another name.
     """
-    for name, field in {**{name: name for name in names}, **renamed}.items():
-        option = f"--{field.replace('_', '-')}"
-        where = rf"(?<![\w.-]){name}\b(=?)" if "_" in name else rf"^{name}\b(=?)|(?<![\w.:,-]){name}(=)"
-        message = re.sub(where, lambda found, o=option: o + (" " if found[0].endswith("=") else ""), message).replace(
-            f"`{name}`", option
-        )
+    for name, own in {**{name: name for name in names}, **renamed}.items():
+        option = typed(own)
+        where = rf"(?<![\w.-]){name}\b" if "_" in name else rf"^{name}\b|(?<![\w.:,-]){name}(?==)"
+        message = re.sub(rf"(?:{where})(=?)|`{name}`", lambda found, o=option: o + (" " if found[1] else ""), message)
     return message
 
 
 @contextmanager
 def naming_options(command: Any, **renamed: str) -> Iterator[None]:
-    """Raise a plain ValueError of the library with the names of a command's options; see `as_options`."""
+    """Raise a plain ValueError of the library in the names of a command's options."""
     try:
         yield
     except ValueError as error:
         if type(error) is not ValueError:
             # It has fields, or its own handler.
             raise
-        names = [field.name for field in fields(command)]
-        raise ValueError(as_options(str(error), [*names, *(field_types() if "rules" in names else ())], renamed)) from error
+        raise ValueError(as_options(str(error), names_of(type(command)), renamed)) from error
 
 
 def get_opponent(text: str) -> Opponent:
-    """Return the opponent model of `--opponent-model`. Raises ValueError if it is invalid."""
+    """Return the opponent model of `--opponent-model`."""
     from unojax.belief.opponents import parse_opponent
 
     try:

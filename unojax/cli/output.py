@@ -1,4 +1,4 @@
-"""Output of commands: tables or JSON, progress, notes, and the machine. Imports no JAX until required."""
+"""Output of commands: tables or JSON, progress, notes, and the machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import Field, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console, RenderableType
@@ -15,7 +16,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.status import Status
 
 import unojax
-from unojax.cli.reports import Device, Setting, Versions, to_json
 from unojax.cli.targets import STDOUT
 from unojax.files import write_whole
 from unojax.rules import RULES_VERSION, Rules
@@ -29,6 +29,57 @@ STDIN: Final = "-"
 COMPILING: Final = "compiling; faster the next time"
 
 
+@dataclass(frozen=True)
+class Device:
+    """The device of a command.
+
+    Attributes:
+        platform: JAX's platform: `cpu` or `gpu`.
+        kind: Device name that JAX reports.
+        count: Number of JAX devices; games run on the first.
+        cpu_cores: Number of CPU cores of the machine.
+    """
+
+    platform: str
+    kind: str
+    count: int
+    cpu_cores: int | None
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Versions that results may depend on.
+
+    Attributes:
+        unojax: Version of the package.
+        rules: `unojax.rules.RULES_VERSION`: it changes when the same keys and actions give another game.
+        jax: Version of JAX.
+        jaxlib: Version of jaxlib, JAX's compiled part.
+        python: Version of the interpreter.
+    """
+
+    unojax: str
+    rules: int
+    jax: str
+    jaxlib: str
+    python: str
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Rules and machine of a command.
+
+    Attributes:
+        rules: All fields of `unojax.Rules`; `deck` is the number of copies of each of the 54 card types.
+        device: Device of the results.
+        versions: Versions of the software.
+    """
+
+    rules: Rules
+    device: Device
+    versions: Versions
+
+
 def report(
     command: str,
     json_target: str | None,
@@ -36,7 +87,7 @@ def report(
     results: Callable[[], Any],
     setting: Setting | None = None,
 ) -> None:
-    """Print tables, unless JSON goes to stdout instead, and write the results as JSON if a target is given.
+    """Print tables, unless JSON goes to stdout, and write the results as JSON if a target is given.
 
     Args:
         command: Name of the command.
@@ -52,8 +103,25 @@ def report(
         write_json(json_target, {"command": command} | to_json(results()) | about)
 
 
+def to_json(value: Any) -> Any:
+    """Return values of JSON: dataclasses become objects, tuples and arrays lists, NumPy's numbers Python's."""
+    if is_dataclass(value):
+        pairs = ((field, getattr(value, field.name)) for field in fields(value))
+        return {field.name: to_json(each) for field, each in pairs if not (each is None and may_be_absent(field))}
+    if isinstance(value, Mapping):
+        return {key: to_json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(each) for each in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def may_be_absent(field: Field[Any]) -> bool:
+    """Return whether JSON lacks the field if it is None."""
+    return field.metadata.get("may_be_absent", False)
+
+
 def write_json(target: str, data: dict[str, Any]) -> None:
-    """Write to stdout for `-`, else to a file, atomically. Raises ValueError if it can't be written."""
+    """Write to stdout for `-`, else to a file."""
     text = json.dumps(data, indent=2, allow_nan=False) + "\n"
     if target == STDOUT:
         sys.stdout.write(text)
@@ -92,7 +160,7 @@ def note(command: str, words: str) -> None:
 
 
 def note_agents(command: str, agents: Sequence[Agent]) -> None:
-    """Note on the error stream which agents see the opponent's hand."""
+    """Note which agents see the opponent's hand."""
     from unojax.agents import sees_hidden_hand
 
     for agent in agents:
@@ -101,7 +169,7 @@ def note_agents(command: str, agents: Sequence[Agent]) -> None:
 
 
 def note_faults(command: str, agents: Sequence[Agent]) -> dict[str, list[str]]:
-    """Note the agents' errors so far on the error stream, and return them by agent."""
+    """Note the agents' errors so far, and return them by agent."""
     from unojax.agents import faults_of
 
     faults = {agent.name: faults_of(agent) for agent in agents}
@@ -112,19 +180,19 @@ def note_faults(command: str, agents: Sequence[Agent]) -> dict[str, list[str]]:
 
 
 def shows_progress(*, quiet: bool) -> bool:
-    """Return whether a person watches. FORCE_COLOR makes rich treat any file as a terminal, so the file is checked."""
+    """Return whether a person watches."""
     return not quiet and sys.stderr.isatty()
 
 
 def progress(*, quiet: bool) -> Progress:
-    """Return a bar on the error stream that disappears when done. Its tasks have a field `done`, shown behind the bar."""
+    """Return a bar that disappears when done. Its tasks have a field `done`, shown behind the bar."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]}"), TimeRemainingColumn())
     return Progress(*columns, console=error_console(), transient=True, disable=not shows_progress(quiet=quiet))
 
 
 @contextlib.contextmanager
 def status(words: str, *, quiet: bool) -> Iterator[Status]:
-    """Show a line on the error stream that disappears when done."""
+    """Show a line that disappears when done."""
     line = Status(words, console=error_console())
     if shows_progress(quiet=quiet):
         line.start()
@@ -147,7 +215,7 @@ def find_devices() -> list[Any]:
 
 
 def setting_of(rules: Rules) -> Setting:
-    """Return rules, device and versions. Raises RuntimeError if JAX has no device."""
+    """Return rules, device and versions."""
     devices = find_devices()
     import jax
     import jaxlib
@@ -166,7 +234,6 @@ def setting_of(rules: Rules) -> Setting:
 
 
 def setting_facts(setting: Setting) -> dict[str, str]:
-    """Return a setting in words."""
     device, versions = setting.device, setting.versions
     name = device.platform if device.kind == device.platform else f"{device.platform} ({device.kind})"
     more = f", {device.count} of them" if device.count > 1 else ""

@@ -1,18 +1,17 @@
-"""Commands in groups by purpose, their overview, and the parser's errors in one line. Imports no JAX."""
+"""Commands in groups by purpose, their overview, and the parser's errors in one line."""
 
 from __future__ import annotations
 
 import re
 import textwrap
 from collections.abc import Sequence
-from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any, Final, Protocol
 
 import tyro
 from tyro import _errors
 
-from unojax.rules import field_types
+from unojax.cli.options import names_of, typed
 
 _DESCRIPTION: Final = "Two-player UNO with hidden hands, many thousands of games at a time."
 _WIDTH: Final = 80
@@ -23,7 +22,7 @@ class Command(Protocol):
     """A command with its parsed options: a dataclass."""
 
     def run(self) -> int:
-        """Run the command and return the exit status. Raises ValueError if an option's value is invalid."""
+        """Run the command and return the exit status."""
         ...
 
 
@@ -71,12 +70,7 @@ def overview() -> str:
 
 
 def parse(args: Sequence[str]) -> Command:
-    """Parse a command and its options.
-
-    Raises:
-        ValueError: If they can't be parsed; the message is one line.
-        SystemExit: After the requested help of the command was printed.
-    """
+    """Parse a command and its options. SystemExit follows requested help."""
     known, name = commands(), args[0]
     if name not in known:
         raise ValueError(f"there is no command {name!r}{_suggestions([name], list(known))}; the commands: {', '.join(known)}")
@@ -90,14 +84,10 @@ def parse(args: Sequence[str]) -> Command:
 
 
 def option_names(command: type[Any]) -> list[str]:
-    """Return the options of a command, as typed."""
-    own = [field.name for field in fields(command)]
-    names = own + list(field_types()) * ("rules" in own)
-    return [f"--{name.replace('_', '-')}" for name in dict.fromkeys(names)]
+    return list(map(typed, names_of(command)))
 
 
 def _words(event: _errors.ParseErrorEvent, options: list[str]) -> str:
-    """Return a sentence about the parsing error."""
     match event:
         case _errors.UnrecognizedArgs(tokens=tokens):
             return _unknown(tokens, options)
@@ -121,7 +111,7 @@ def _words(event: _errors.ParseErrorEvent, options: list[str]) -> str:
 
 
 def _name(argument: Any) -> str:
-    """Return the name of an argument as in the help: `--games`, `FILE.json`."""
+    """Return an argument as in the help: `--games`, `FILE.json`."""
     if not argument.is_positional():
         return argument.display_name()
     metavar = str(argument.lowered.metavar)
@@ -136,7 +126,7 @@ def _unknown(tokens: list[str], options: list[str]) -> str:
 
 
 def _suggestions(words: list[str], known: list[str]) -> str:
-    """Suggest names with the same beginning, or within a typing error; nothing if there are none."""
+    """Suggest names with the same beginning, or within a typing error."""
     meant = [each for word in words for each in known if len(word) > len("--xx") and each.startswith(word)]
     meant += [each for word in words for each in get_close_matches(word, known, n=_MAX_SUGGESTIONS, cutoff=0.75)]
     return f"; perhaps you meant {' or '.join(dict.fromkeys(meant[:_MAX_SUGGESTIONS]))}" if meant else ""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import secrets
 import shlex
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Optional
+from typing import TYPE_CHECKING, Any, Final, Literal, Optional
 
-import tyro
-
-from unojax.cli.options import AGENT_HELP, CountOrNone, Flag, RuleOptions, Seed, Whole, get_opponent
+from unojax.cli.options import AGENT_HELP, CountOrNone, Flag, RuleFields, RuleOptions, Seed, command, get_opponent, given, option
+from unojax.cli.serving import PageFields, PageOptions
 from unojax.rules import Rules
 from unojax.search import ADVISER_MODEL
 from unojax.specs import choose_opponent, parse_agent, runs_code
@@ -23,74 +21,49 @@ _MAX_HINTS: Final = 100_000
 """Rollouts of each play, whose results are all held in memory."""
 
 
-@dataclass(frozen=True)
+@command
 class PlayGame:
     """Play against a policy or a search, in the terminal or in the browser."""
 
-    opponent: Annotated[
-        Optional[str],
-        tyro.conf.arg(
-            metavar="AGENT",
-            help=f"One of: {AGENT_HELP} None: value, or a search under rules that its network does not know.",
-        ),
-    ] = None
-    seat: Annotated[
-        Literal["0", "1", "random"],
-        tyro.conf.arg(help="Where you sit. Player 0 moves first, unless the rules draw lots or a start card passes it over."),
-    ] = "0"
-    seed: Annotated[
-        Optional[Seed],
-        tyro.conf.arg(
-            help="The same seed gives the same deal, and with the same moves the same game. None: another one each time."
-        ),
-    ] = None
-    hints: Annotated[
-        CountOrNone,
-        tyro.conf.arg(help="How many games the advice (?) plays out for each legal play; at least 2. none: no advice."),
-    ] = 500
-    opponent_model: Annotated[
-        Optional[str],
-        tyro.conf.arg(
-            metavar="MODEL",
-            help="How the advice takes the opponent to choose, as in unojax belief --opponent-model. With several types, as in "
-            "uniform|linear or family, it says what the opponent plays like, and a rematch goes on from there. none: peer.",
-        ),
-    ] = None
-    auto_draw: Annotated[Flag, tyro.conf.arg(help="Where you can only draw, draw at once, without Enter.")] = False
-    save: Annotated[
-        Optional[str],
-        tyro.conf.arg(
-            metavar="FILE.json",
-            help="Save the game there, all cards included, after every move, and a rematch beside it. No unfinished game is "
-            "written over. See unojax replay.",
-        ),
-    ] = None
-    resume: Annotated[
-        Optional[str],
-        tyro.conf.arg(
-            metavar="FILE.json",
-            help="Go on with an unfinished game that was saved there; it goes on being saved there, or where --save says. "
-            "Opponent, seat, seed and rules are those of the game.",
-        ),
-    ] = None
-    web: Annotated[
-        Flag,
-        tyro.conf.arg(
-            help="Play in the browser: a page from this machine, for this machine alone. Games are kept, whatever is closed or "
-            "stopped."
-        ),
-    ] = False
-    port: Annotated[Whole, tyro.conf.arg(help="Where the page is served, with --web. 0: any that is free.")] = 8377
-    browser: Annotated[bool, tyro.conf.arg(help="Open the page in the browser, with --web.")] = True
-    rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
+    opponent: Optional[str] = option(
+        None, f"One of: {AGENT_HELP} None: value, or a search under rules that its network does not know.", "AGENT"
+    )
+    seat: Literal["0", "1", "random"] = option(
+        "0", "Where you sit. Player 0 moves first, unless the rules draw lots or a start card passes it over."
+    )
+    seed: Optional[Seed] = option(
+        None, "The same seed gives the same deal, and with the same moves the same game. None: another one each time."
+    )
+    hints: CountOrNone = option(500, "How many games the advice (?) plays out for each legal play; at least 2. none: no advice.")
+    opponent_model: Optional[str] = option(
+        None,
+        "How the advice takes the opponent to choose, as in unojax belief --opponent-model. With several types, as in "
+        "uniform|linear or family, it says what the opponent plays like, and a rematch goes on from there. none: peer.",
+        "MODEL",
+    )
+    auto_draw: Flag = option(False, "Where you can only draw, draw at once, without Enter.")
+    save: Optional[str] = option(
+        None,
+        "Save the game there, all cards included, after every move, and a rematch beside it. No unfinished game is "
+        "written over. See unojax replay.",
+        "FILE.json",
+    )
+    resume: Optional[str] = option(
+        None,
+        "Go on with an unfinished game that was saved there; it goes on being saved there, or where --save says. "
+        "Opponent, seat, seed and rules are those of the game.",
+        "FILE.json",
+    )
+    page: PageFields = PageOptions()
+    rules: RuleFields = RuleOptions()
 
     def run(self) -> int:
         _check(self)
         rules = self.rules.build()
-        return self._serve(rules) if self.web else self._talk(rules)
+        return self._serve(rules) if self.page.web else self._talk(rules)
 
     def _talk(self, rules: Rules) -> int:
-        """Play in the terminal: deal, or resume."""
+        """Play in the terminal."""
         from unojax.terminal.conversation import play_games
 
         setup = _deal(self, rules) if self.resume is None else _resume(self.resume, self.opponent)
@@ -106,7 +79,6 @@ class PlayGame:
 
     def _serve(self, rules: Rules) -> int:
         """Serve the page until Ctrl-C."""
-        from unojax.cli.serving import serve_page
         from unojax.games.session import draw_seat
 
         parse_agent(choose_opponent(self.opponent, rules), rules=rules)
@@ -120,7 +92,7 @@ class PlayGame:
 
             return Defaults(self.opponent, seat, self.seed, advice, rules)
 
-        return serve_page("play", defaults, port=self.port, browser=self.browser)
+        return self.page.serve("play", defaults)
 
     @property
     def _advice(self) -> str | None:
@@ -130,7 +102,7 @@ class PlayGame:
         return f"mc:rollouts={self.hints},model={ADVISER_MODEL if self.opponent_model is None else self.opponent_model}"
 
     def _adviser(self, rules: Rules) -> SearchAgent | None:
-        """Return the search behind the advice, if any. Raises ValueError if there is no such model."""
+        """Return the search behind the advice, if any."""
         from unojax.search.agents import SearchAgent
 
         if self._advice is None:
@@ -144,26 +116,19 @@ class PlayGame:
 
 
 def _check(request: PlayGame) -> None:
-    """Check that the options are compatible. Raises ValueError otherwise."""
     if request.hints is not None and not 2 <= request.hints <= _MAX_HINTS:
         raise ValueError(f"--hints must be in [2, {_MAX_HINTS}] or none, got {request.hints}")
-    if not 0 <= request.port < 2**16:
-        raise ValueError(f"--port must be in [0, {2**16 - 1}], got {request.port}")
-    if request.web and (request.save is not None or request.resume is not None or request.hints is None or request.auto_draw):
+    request.page.check(PlayGame.page)
+    if request.page.web and (
+        request.save is not None or request.resume is not None or request.hints is None or request.auto_draw
+    ):
         raise ValueError(
             "--save, --resume, --auto-draw and --hints none have no effect with --web, whose page keeps games: remove them"
         )
-    if not request.web and (request.port != PlayGame.port or not request.browser):
-        raise ValueError("--port and --no-browser are about the page: add --web, or remove them")
     if request.hints is None and request.opponent_model is not None:
         raise ValueError("--opponent-model has no effect with --hints none: remove one of them")
-    if request.resume is not None:
-        default = PlayGame()
-        for name in ("seat", "seed", "rules"):
-            if getattr(request, name) != getattr(default, name):
-                what = "the options of the rules" if name == "rules" else f"--{name}"
-                kept = "--resume continues with the opponent, seat, seed and rules of the saved game"
-                raise ValueError(f"{kept}: remove {what}")
+    if request.resume is not None and (others := given(request, "seat", "seed", "rules")):
+        raise ValueError(f"--resume continues with the opponent, seat, seed and rules of the saved game: remove {others[0]}")
 
 
 def _deal(request: PlayGame, rules: Rules) -> Setup:
@@ -195,7 +160,7 @@ def _resume(path: str, opponent: str | None) -> Setup:
 
 
 def _check_is_free(path: str) -> None:
-    """Check that the next deal overwrites at most a finished game. Raises ValueError otherwise."""
+    """Check that the next deal overwrites at most a finished game."""
     from unojax.games.gamefile import is_unfinished
 
     try:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
+from dataclasses import MISSING
+from typing import TYPE_CHECKING, Any, Literal, Optional
 
 import tyro
 from rich.text import Text
 
 from unojax.cli import output
-from unojax.cli.options import WholeOrNone
-from unojax.cli.targets import SAVED_GAME
+from unojax.cli.options import WholeOrNone, command, option
 from unojax.terminal import tables
 
 if TYPE_CHECKING:
@@ -19,21 +18,15 @@ if TYPE_CHECKING:
     from unojax.observation import Observation
 
 
-@dataclass(frozen=True)
+@command
 class ShowReplay:
     """Show a saved game move by move, and check that it ends as the file says."""
 
-    file: Annotated[
-        tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE.json", help="A game that unojax play --save wrote.")
-    ] = field(metadata=SAVED_GAME)
-    player: Annotated[
-        Literal["0", "1", "both"], tyro.conf.arg(help="Show what this player saw, the other's cards hidden. both: all cards.")
-    ] = "both"
-    turn: Annotated[WholeOrNone, tyro.conf.arg(help="Show turn N alone, 0 for the start. none: all.")] = None
-    html: Annotated[
-        Optional[str], tyro.conf.arg(metavar="FILE.html", help="Write a page to step through the game, cards hidden as here.")
-    ] = None
-    svg: Annotated[Optional[str], tyro.conf.arg(metavar="FILE.svg", help="Write the game as a picture that moves.")] = None
+    file: tyro.conf.Positional[str] = option(MISSING, "A game that unojax play --save wrote.", "FILE.json", is_saved_game=True)
+    player: Literal["0", "1", "both"] = option("both", "Show what this player saw, the other's cards hidden. both: all cards.")
+    turn: WholeOrNone = option(None, "Show turn N alone, 0 for the start. none: all.")
+    html: Optional[str] = option(None, "Write a page to step through the game, cards hidden as here.", "FILE.html")
+    svg: Optional[str] = option(None, "Write the game as a picture that moves.", "FILE.svg")
 
     def run(self) -> int:
         from unojax.games.gamefile import read_game

@@ -1,81 +1,26 @@
-"""JSON of the commands: results as plain values, and a JSON Schema of each command's output, both from dataclasses.
-
-The dataclasses stand beside the results that they describe. Their docstrings hold the meaning of each field.
-"""
+"""JSON Schemas of the commands' outputs, from dataclasses and their docstrings."""
 
 from __future__ import annotations
 
 import re
 import types
-from collections.abc import Mapping
-from dataclasses import Field, dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
+from unojax.cli.output import Setting, may_be_absent
 from unojax.docstrings import read_docstring
-from unojax.rules import Rules
 
 _SCALARS: Final = {str: "string", int: "integer", float: "number", bool: "boolean", types.NoneType: "null"}
 
 
-@dataclass(frozen=True)
-class Device:
-    """The device of a command.
-
-    Attributes:
-        platform: JAX's platform: `cpu` or `gpu`.
-        kind: Device name that JAX reports.
-        count: Number of JAX devices; games run on the first.
-        cpu_cores: Number of CPU cores of the machine.
-    """
-
-    platform: str
-    kind: str
-    count: int
-    cpu_cores: int | None
-
-
-@dataclass(frozen=True)
-class Versions:
-    """Versions that results may depend on.
-
-    Attributes:
-        unojax: Version of the package.
-        rules: `unojax.rules.RULES_VERSION`: it changes when the same keys and actions give another game.
-        jax: Version of JAX.
-        jaxlib: Version of jaxlib, JAX's compiled part.
-        python: Version of the interpreter.
-    """
-
-    unojax: str
-    rules: int
-    jax: str
-    jaxlib: str
-    python: str
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Rules and machine of a command.
-
-    Attributes:
-        rules: All fields of `unojax.Rules`; `deck` is the number of copies of each of the 54 card types.
-        device: Device of the results.
-        versions: Versions of the software.
-    """
-
-    rules: Rules
-    device: Device
-    versions: Versions
-
-
 def reports() -> dict[str, tuple[type[Any], ...]]:
-    """Return the dataclasses of each command's JSON, whose fields it joins. Imports JAX."""
+    """Return the dataclasses of each command's JSON, whose fields it joins."""
     from unojax.analysis.reviewing import ReviewReport
     from unojax.analysis.turns import BeliefReport
     from unojax.arena.evaluation import EvaluationReport
     from unojax.arena.tournaments import ArenaReport
     from unojax.arena.win_rates import SimulationReport
-    from unojax.cli.agent_help import AgentsReport
+    from unojax.cli.agents import AgentsReport
     from unojax.games.advising import AdviceReport
     from unojax.solve.runs import ExploitReport, SolveReport
 
@@ -93,24 +38,12 @@ def reports() -> dict[str, tuple[type[Any], ...]]:
 
 
 def command_schema(command: str) -> dict[str, Any]:
-    """Return the JSON Schema of the JSON that a command writes. Imports JAX."""
+    """Return the JSON Schema of a command's output."""
     joined = [_of_dataclass(report) for report in reports()[command]]
     properties = {"command": {"const": command}} | {name: kind for each in joined for name, kind in each["properties"].items()}
     required = ["command", *(name for each in joined for name in each["required"])]
     about = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"unojax {command} --json"}
     return about | _object(properties, required)
-
-
-def to_json(value: Any) -> Any:
-    """Return a result as values of JSON: dataclasses become objects, tuples and arrays lists, NumPy's numbers Python's."""
-    if is_dataclass(value):
-        pairs = ((field, getattr(value, field.name)) for field in fields(value))
-        return {field.name: to_json(each) for field, each in pairs if not (each is None and _may_be_absent(field))}
-    if isinstance(value, Mapping):
-        return {key: to_json(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_json(each) for each in value]
-    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def schema_of(kind: Any) -> dict[str, Any]:
@@ -136,11 +69,11 @@ def _of_dataclass(kind: Any) -> dict[str, Any]:
     properties = {}
     for field in fields(kind):
         schema = schema_of(hints[field.name])
-        if _may_be_absent(field):
+        if may_be_absent(field):
             # Only the first type is written; None is left out.
             schema = schema["anyOf"][0]
         properties[field.name] = schema | {"description": meanings.get(field.name, "")}
-    return {"title": kind.__name__} | _object(properties, [field.name for field in fields(kind) if not _may_be_absent(field)])
+    return {"title": kind.__name__} | _object(properties, [field.name for field in fields(kind) if not may_be_absent(field)])
 
 
 def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
@@ -148,10 +81,6 @@ def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
 
 
 def _meanings(kind: type[Any]) -> dict[str, str]:
-    """Return what the docstrings of a dataclass and its bases say of each field, with JSON's null instead of None."""
+    """Return what the docstrings of a dataclass and its bases say of each field, with null instead of None."""
     said = {name: text for base in reversed(kind.__mro__) for name, text in read_docstring(base)[1].items()}
     return {name: re.sub(r"\bNone\b|\bnone(?=:)", "null", text) for name, text in said.items()}
-
-
-def _may_be_absent(field: Field[Any]) -> bool:
-    return field.metadata.get("may_be_absent", False)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
+from dataclasses import MISSING
+from typing import TYPE_CHECKING, Any, Literal, Optional
 
 import tyro
 
 from unojax.cli import output
-from unojax.cli.options import Count, Flag, JsonTarget, Seed
-from unojax.cli.targets import SAVED_GAME
+from unojax.cli.options import Count, JsonTarget, Quiet, Seed, command, option
 from unojax.device.process import EXIT_INTERRUPTED
 from unojax.search import DEFAULT_SEARCH, MIN_REPLICATES, REVIEW_REPLICATES, check_replicates
 from unojax.terminal import tables
@@ -19,31 +18,22 @@ if TYPE_CHECKING:
     from unojax.games.gamefile import GameFile
 
 
-@dataclass(frozen=True)
+@command
 class Review:
     """Look back at a saved game: how likely the player was to win, what each choice cost."""
 
-    file: Annotated[
-        tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE.json", help="A game that unojax play or unojax table saved.")
-    ] = field(metadata=SAVED_GAME)
-    player: Annotated[
-        Optional[Literal[0, 1]],
-        tyro.conf.arg(help="Whose choices are looked at, by what this player could know. By default the person, or player 0."),
-    ] = None
-    agent: Annotated[
-        str, tyro.conf.arg(metavar="SPEC", help="The search that values the plays: mc or tree, with parameters.")
-    ] = DEFAULT_SEARCH
-    replicates: Annotated[
-        Count,
-        tyro.conf.arg(help=f"Searches of each choice with fresh samples, at least {MIN_REPLICATES}."),
-    ] = REVIEW_REPLICATES
-    seed: Annotated[Seed, tyro.conf.arg(help="The same seed gives the same figures on the same device.")] = 0
-    html: Annotated[
-        Optional[str],
-        tyro.conf.arg(metavar="FILE.html", help="Write a page to step through the game, with curve and belief beside it."),
-    ] = None
+    file: tyro.conf.Positional[str] = option(
+        MISSING, "A game that unojax play or unojax table saved.", "FILE.json", is_saved_game=True
+    )
+    player: Optional[Literal[0, 1]] = option(
+        None, "Whose choices are looked at, by what this player could know. By default the person, or player 0."
+    )
+    agent: str = option(DEFAULT_SEARCH, "The search that values the plays: mc or tree, with parameters.", "SPEC")
+    replicates: Count = option(REVIEW_REPLICATES, f"Searches of each choice with fresh samples, at least {MIN_REPLICATES}.")
+    seed: Seed = option(0, "The same seed gives the same figures on the same device.")
+    html: Optional[str] = option(None, "Write a page to step through the game, with curve and belief beside it.", "FILE.html")
     json: JsonTarget = None
-    quiet: Annotated[Flag, tyro.conf.arg(help="No status line on the terminal.")] = False
+    quiet: Quiet = False
 
     def run(self) -> int:
         check_replicates(self.replicates, "--replicates")
@@ -89,7 +79,6 @@ class Review:
 
 
 def _page(game: GameFile, turns: list[ReviewedTurn], player: int) -> str:
-    """Return the page of the reviewed turns."""
     import numpy as np
 
     from unojax import viz

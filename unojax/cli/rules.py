@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-import tyro
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from unojax import cards
-from unojax.cli.options import RuleOptions
+from unojax.cli.options import RuleFields, RuleOptions, command
 from unojax.rules import Rules
 from unojax.terminal import tables
 from unojax.text.rules import has_rank, rules_in_words
 
 
-@dataclass(frozen=True)
+@command
 class ShowRules:
     """Print the rules in words, as the options have them, and the cards."""
 
-    rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
+    rules: RuleFields = RuleOptions()
 
     def run(self) -> int:
         rules = self.rules.build()
@@ -32,7 +29,7 @@ class ShowRules:
 
 
 def card_table(rules: Rules) -> Table:
-    """Count the copies of each card in the deck; missing colours and ranks are omitted."""
+    """Count the copies of each card; missing colours and ranks are omitted."""
     ranks = [rank for rank in range(cards.NUM_COLORED_RANKS) if has_rank(rules, rank)]
     table = tables.grid(f"The {rules.num_cards} cards", ("",), [*(cards.RANK_NAMES[rank] for rank in ranks), "sum"])
     for color, name in enumerate(cards.COLOR_NAMES):

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Literal, Optional
-
-import tyro
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, Optional
 
 from unojax.cli import output, together
-from unojax.cli.options import Count, CountOrNone, Flag, JsonTarget, RuleOptions, Seed, TwoPolicies
+from unojax.cli.options import (
+    Count,
+    CountOrNone,
+    JsonTarget,
+    Quiet,
+    RuleFields,
+    RuleOptions,
+    Seed,
+    TwoPolicies,
+    command,
+    option,
+)
 from unojax.cli.together import Distributed
 from unojax.device.process import EXIT_INTERRUPTED
 from unojax.specs import check_policy_names, load_policies
@@ -22,47 +31,38 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from unojax.arena.win_rates import Rate, SimulationReport, WinRates
-    from unojax.cli.reports import Setting
+    from unojax.cli.output import Setting
 
 _STEP_BATCH = 256
 """Games at a time with all steps in memory."""
 
 
-@dataclass(frozen=True)
+@command
 class Simulate:
     """Play many games of two policies: who wins how often, and how fast games are."""
 
-    games: Annotated[
-        Count,
-        tyro.conf.arg(
-            help="How many games, every one of them played to its end. 1e6 is 1000000. Ctrl-C stops and shows what is complete."
-        ),
-    ] = 100_000
+    games: Count = option(
+        100_000, "How many games, every one of them played to its end. 1e6 is 1000000. Ctrl-C stops and shows what is complete."
+    )
     policies: TwoPolicies = ("scarcest-color", "uniform")
-    seats: Annotated[
-        Literal["balanced", "as-given"],
-        tyro.conf.arg(
-            help="balanced: A is player 0 in half of the games and B in the other half, with random numbers of its own. "
-            "as-given: A is player 0 in all games, which are those of unojax.simulate(jax.random.key(SEED), N, (A, B))."
-        ),
-    ] = "balanced"
-    seed: Annotated[Seed, tyro.conf.arg(help="The same seed gives the same games, whatever the batch size and the device.")] = 0
-    batch_size: Annotated[CountOrNone, tyro.conf.arg(help="Games in progress at a time. none: what suits the device.")] = None
-    out: Annotated[
-        Optional[str], tyro.conf.arg(metavar="FILE.parquet|npz", help="Write the games as rows too, for pandas and the like.")
-    ] = None
-    rows: Annotated[
-        Literal["games", "steps"],
-        tyro.conf.arg(
-            help="What a row of --out is. games: who sat where, winner, steps, choices, reshuffles, cards left; the rows come as "
-            "the games end. steps: what was seen, legal and done at each step, for offline training; A is player 0, and "
-            "unojax.games.trajectories describes the columns."
-        ),
-    ] = "games"
+    seats: Literal["balanced", "as-given"] = option(
+        "balanced",
+        "balanced: A is player 0 in half of the games and B in the other half, with random numbers of its own. "
+        "as-given: A is player 0 in all games, which are those of unojax.simulate(jax.random.key(SEED), N, (A, B)).",
+    )
+    seed: Seed = option(0, "The same seed gives the same games, whatever the batch size and the device.")
+    batch_size: CountOrNone = option(None, "Games in progress at a time. none: what suits the device.")
+    out: Optional[str] = option(None, "Write the games as rows too, for pandas and the like.", "FILE.parquet|npz")
+    rows: Literal["games", "steps"] = option(
+        "games",
+        "What a row of --out is. games: who sat where, winner, steps, choices, reshuffles, cards left; the rows come as "
+        "the games end. steps: what was seen, legal and done at each step, for offline training; A is player 0, and "
+        "unojax.games.trajectories describes the columns.",
+    )
     json: JsonTarget = None
     distributed: Distributed = None
-    quiet: Annotated[Flag, tyro.conf.arg(help="No progress bar.")] = False
-    rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
+    quiet: Quiet = False
+    rules: RuleFields = RuleOptions()
 
     def run(self) -> int:
         check_policy_names(self.policies)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
 import tyro
 
 from unojax.cli import output
-from unojax.cli.options import Count, Flag, JsonTarget, Number, RuleOptions, naming_options
+from unojax.cli.options import Count, JsonTarget, Number, Quiet, RuleFields, RuleOptions, command, given, naming_options, option
 from unojax.device.process import EXIT_INTERRUPTED
 from unojax.terminal import tables
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from unojax.cli.reports import Setting
+    from unojax.cli.output import Setting
     from unojax.solve import Solution, Tree
     from unojax.solve.runs import SolveReport
 
@@ -29,27 +28,20 @@ Game = Annotated[
 ]
 
 
-@dataclass(frozen=True)
+@command
 class Solve:
     """Find optimal play of a game with a small deck, and what it is worth."""
 
     game: tyro.conf.Positional[Game] = "small"
-    variant: Annotated[Literal["cfr+", "dcfr", "cfr"], tyro.conf.arg(help="Of counterfactual regret minimisation.")] = "cfr+"
-    iterations: Annotated[Count, tyro.conf.arg(help="Iterations at most, those of --state included.")] = 1000
-    tolerance: Annotated[
-        Number,
-        tyro.conf.arg(help="Stop at this exploitability: what both players could gain by better play, on average."),
-    ] = 1e-4
-    state: Annotated[
-        Optional[str],
-        tyro.conf.arg(
-            metavar="FILE.npz",
-            help="Keep the run in a file, strategies included, and resume it from there. Ctrl-C stops and keeps it too.",
-        ),
-    ] = None
+    variant: Literal["cfr+", "dcfr", "cfr"] = option("cfr+", "Of counterfactual regret minimisation.")
+    iterations: Count = option(1000, "Iterations at most, those of --state included.")
+    tolerance: Number = option(1e-4, "Stop at this exploitability: what both players could gain by better play, on average.")
+    state: Optional[str] = option(
+        None, "Keep the run in a file, strategies included, and resume it from there. Ctrl-C stops and keeps it too.", "FILE.npz"
+    )
     json: JsonTarget = None
-    quiet: Annotated[Flag, tyro.conf.arg(help="No progress bar.")] = False
-    rules: tyro.conf.OmitArgPrefixes[RuleOptions] = field(default_factory=RuleOptions)
+    quiet: Quiet = False
+    rules: RuleFields = RuleOptions()
 
     def run(self) -> int:
         if not 0 <= self.tolerance < float("inf"):
@@ -132,8 +124,6 @@ def _tables(report: SolveReport, setting: Setting) -> list[RenderableType]:
 
 
 def check_game(game: str, rules: RuleOptions) -> None:
-    """Check that a game with its own cards is given no others. Raises ValueError otherwise."""
-    default = RuleOptions()
-    given = [f"--{name.replace('_', '-')}" for name in ("deck", "hand_size") if getattr(rules, name) != getattr(default, name)]
-    if game != "rules" and given:
-        raise ValueError(f"the game {game!r} has a deck and hands of its own; remove {given[0]}, or name the game rules")
+    """Check that a game with its own cards is given no others."""
+    if game != "rules" and (others := given(rules, "deck", "hand_size")):
+        raise ValueError(f"the game {game!r} has a deck and hands of its own; remove {others[0]}, or name the game rules")

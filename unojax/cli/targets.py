@@ -1,4 +1,4 @@
-"""Files that a command names, checked before slow work. Imports no JAX."""
+"""Files that a command names, checked before slow work."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from unojax.cli.options import IS_SAVED_GAME
 from unojax.files import check_target, is_special
 from unojax.specs import files_of
 
 STDOUT: Final = "-"
-SAVED_GAME: Final = {"is_saved_game": True}
-"""Metadata of an option's field: it names a saved game, which is read."""
 _WRITTEN: Final = ("out", "html", "svg", "results", "plot", "state", "save", "json")
 """Options that name output files; some are also read."""
 _SPECS: Final = ("agent", "agents", "opponent", "opponents", "policies", "exact_belief")
@@ -23,11 +22,7 @@ _PICTURES: Final = (".svg", ".png")
 
 
 def check_files(options: Any) -> None:
-    """Check the files of a command, a dataclass of options.
-
-    Raises:
-        ValueError: If a file can't be written, is also read by the command, or is written twice.
-    """
+    """Check that a command's files can be written, and those of `check_apart`."""
     check_apart(options)
     for option in _WRITTEN:
         target = getattr(options, option, None)
@@ -42,7 +37,7 @@ def check_files(options: Any) -> None:
 
 
 def check_apart(options: Any) -> None:
-    """Check that a command does not write a file that it reads, nor one file twice. Raises ValueError otherwise."""
+    """Check that a command does not write a file that it reads, nor one file twice."""
     taken = {path.resolve(): what for path, what in _read_files(options)}
     for option in _WRITTEN:
         target = getattr(options, option, None)
@@ -76,7 +71,7 @@ def _read_files(options: Any) -> Iterator[tuple[Path, str]]:
         yield Path(deck), "read by --deck"
     for field in fields(options):
         value = getattr(options, field.name)
-        if value is not None and field.metadata == SAVED_GAME:
+        if value is not None and field.metadata.get(IS_SAVED_GAME):
             yield Path(value), "the saved game itself"
         if field.name in _SPECS:
             specs = value if isinstance(value, tuple) else (value,)

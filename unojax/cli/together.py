@@ -1,4 +1,4 @@
-"""One command in several processes (`--distributed`): each plays a share of the games, the first one reports."""
+"""One command in several processes: each plays a share of the games, the first one reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Distributed = Annotated[
 
 
 def join(command: Any) -> None:
-    """Join the other processes if the command's options name any."""
+    """Join the other processes if the options name any."""
     if (text := getattr(command, "distributed", None)) is None:
         return
     from unojax.device.shares import join_processes
@@ -33,7 +33,7 @@ def join(command: Any) -> None:
 
 
 def leave(command: Any, status: int) -> None:
-    """Wait for the other processes after a successful command: the first one must leave last."""
+    """Wait for the other processes after success: the first one must leave last."""
     if getattr(command, "distributed", None) is not None and status == 0:
         import jax
 
@@ -48,7 +48,7 @@ def is_first() -> bool:
 
 
 def collect(command: str, arrays: Mapping[str, np.ndarray]) -> tuple[list[dict[str, np.ndarray]], bool]:
-    """Return the arrays of all processes, and whether all are present; if one is lost, warn and return only this process's."""
+    """Return the arrays of all processes and True, or, if one is lost, this process's own and False."""
     from unojax.cli import output
     from unojax.device.shares import LostProcessError, gather, this_share
 

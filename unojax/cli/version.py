@@ -1,4 +1,4 @@
-"""`unojax --version`: information for bug reports. Imports neither JAX nor the listed libraries."""
+"""`unojax --version`: information for bug reports. Imports none of the listed libraries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BUILDS: Final = ("jax-cuda12-plugin", "jax-cuda13-plugin", "jax-rocm7-plugin", 
 
 
 def describe() -> str:
-    """Return the versions of the package, Python, the platform, JAX, and all installed dependencies."""
+    """Return the versions of the package, Python, JAX and installed dependencies."""
     required, optional = _libraries()
     facts = {
         "Python": f"{platform.python_version()} ({platform.python_implementation()})",
@@ -37,7 +37,7 @@ def _device() -> str:
 
 
 def _libraries() -> tuple[list[str], list[str]]:
-    """Read the package's required and optional libraries from its metadata."""
+    """Read the required and optional libraries from the package's metadata."""
     try:
         lines = metadata.requires("unojax") or []
     except metadata.PackageNotFoundError:

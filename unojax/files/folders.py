@@ -1,4 +1,4 @@
-"""Folders of the user for caches and program state. They may be missing: a process in a container may have no home."""
+"""Folders of the user for caches and program state; None if a process has no home, as in a container."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import platformdirs
 
 
 def cache_folder() -> Path | None:
-    """Return the user's cache folder; None if it can't be determined."""
+    """Return the user's cache folder."""
     try:
         return platformdirs.user_cache_path("unojax")
     except RuntimeError:
@@ -16,7 +16,7 @@ def cache_folder() -> Path | None:
 
 
 def state_folder() -> Path | None:
-    """Return the user's folder for program state; None if it can't be determined."""
+    """Return the user's folder for program state."""
     try:
         return platformdirs.user_state_path("unojax")
     except RuntimeError:

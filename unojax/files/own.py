@@ -1,10 +1,10 @@
 """The user's policies and agents, from a Python file: `my.py:clever`. Imports no JAX.
 
-A spec `FILE.py:NAME` names an object in the file: a policy, an agent, or a function or class that returns one. Its parameters
-must have defaults and follow a second colon: `my.py:Clever:depth=3`.
+A spec `FILE.py:NAME` names a policy, an agent, or a function or class that returns one. Its parameters must have defaults and
+follow a second colon: `my.py:Clever:depth=3`.
 
 A folder with such files is a package of its own, whose files import each other by their plain names. If two folders each have a
-`net.py`, each uses its own.
+`net.py`, each uses its own, so that two versions of an agent can play each other.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def is_own(spec: str) -> bool:
 
 
 def split_own(spec: str) -> tuple[str, str | None]:
-    """Split a spec `FILE.py:NAME:key=value` after the name; None without a second colon."""
+    """Split a spec after the name; None without a second colon."""
     found = _OWN.fullmatch(spec)
     assert found is not None
     return f"{found['file']}:{found['name']}", found["values"]
@@ -52,8 +52,7 @@ def file_of(spec: str) -> Path:
 def load_own(spec: str) -> Any:
     """Run the file of a spec and return the object that it names.
 
-    Imports in the file search its folder first, except for the standard library. This also applies inside functions and in files
-    imported from there.
+    Imports, also inside functions and in imported files, search the folder first, except for the standard library.
 
     Raises:
         ValueError: If the file or name does not exist, or the file raises an error, which the message quotes.

@@ -11,7 +11,7 @@ from typing import BinaryIO
 def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
     """Write a file atomically: a reader sees the old file or the new one, never a part.
 
-    A link stays a link: its target is replaced. A device or a pipe (/dev/null, /dev/fd/3) is written to directly.
+    A link stays a link, to the new file. A device or a pipe (/dev/null, /dev/fd/3) is written to directly.
 
     Raises:
         OSError: If the file can't be written; the old one is then unchanged.
@@ -33,13 +33,7 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 
 def create_beside(path: Path) -> BinaryIO:
-    """Create a file in the folder of another, under an unused name, and open it for writing.
-
-    Its permissions follow the umask, like those of any new file.
-
-    Raises:
-        OSError: If it can't be created.
-    """
+    """Create a file beside another, under an unused name and with the umask's permissions, and open it for writing."""
     try:
         return open(path.with_name(f".{path.name}.{secrets.token_urlsafe(6)}.tmp"), "xb")
     except OSError as error:
@@ -48,7 +42,7 @@ def create_beside(path: Path) -> BinaryIO:
 
 
 def is_special(path: Path) -> bool:
-    """Return True for a device or a pipe, which must be written to and not replaced."""
+    """Return True for a device or a pipe, which must not be replaced."""
     return path.exists() and not path.is_file()
 
 

@@ -1,12 +1,11 @@
-"""The rules, written once, over a packed table of 108 labelled cards.
+"""The rules, written once, over a packed table of 108 labelled cards. Fields and results are arrays of any one shape.
 
 A `Table` is nine 32-bit words. Each physical card has an owner: deck, hand 0, hand 1 or pile. The owner's two bits are spread
-over two bit planes of four words; the ninth word is bookkeeping. Rules that need more state have a tenth word (`Account`), which
-costs other rules nothing. The rules ignore which physical copy of a type has which owner, and `unojax.game` drops it.
+over two bit planes of four words; the ninth word is bookkeeping. Rules that need more state have a tenth word (`Account`). Which
+copy of a type has which owner is irrelevant, and `unojax.game` drops it.
 
-A game is a walk through **nodes** (extensive form with chance). Each node picks one element of a set: an option of the
-mover, or a card of the deck. Dealing, turning up the start card, each single card of a draw, and the reshuffle are nodes
-too, so a node takes one random word and moves one card:
+A game is a walk through **nodes** (extensive form with chance). Each node picks one element of a set, takes one random word and
+moves one card:
 
     DEAL    2 * hand_size chance nodes: a card to player 0, then to player 1
     START   a chance node: the start card
@@ -14,9 +13,9 @@ too, so a node takes one random word and moves one card:
             If drawing is one option of several, the drawn cards are separate nodes after the decision
     OVER_*  a finished game stays unchanged
 
-`find_node` returns the set to pick from. `resolve` computes all consequences of the pick and packs them into a single
-word, the *move*; `commit` applies the move with a few operations per word. A loop that passes on the move instead of the
-next table computes the decision once instead of nine times: see `unojax.device.lanes.walk`.
+`find_node` returns the set to pick from. `resolve` packs all consequences of the pick into a single word, the *move*; `commit`
+applies it. A loop that passes on the move instead of the next table computes the decision once instead of nine times: see
+`unojax.device.lanes.walk`.
 """
 
 from __future__ import annotations

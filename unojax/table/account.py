@@ -1,4 +1,4 @@
-"""Further state of a turn, in addition to the top card and the penalty: a tenth word of tables, under rules that need it."""
+"""The tenth word of tables, under rules that need it."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _KEEPS_TURN: Final = Field(15, 1)
 
 
 class Account(NamedTuple):
-    """The additional bookkeeping word, unpacked: uint32[...] each.
+    """The additional bookkeeping word, unpacked: uint32.
 
     Attributes:
         due: The full pending penalty; that of `Meta` is at most 6.
-        drawn_color, drawn_rank: Colour and rank of the card that the mover has drawn in this turn; the colour of a wild is 0.
+        drawn_color, drawn_rank: Colour (0 for a wild) and rank of the card that the mover has drawn in this turn.
         has_drawn: 1 if there is such a card.
-        contested: 1 + the colour that was active before the pending Wild+4, if it may be challenged; else 0.
+        contested: 1 + the colour before the pending Wild+4, if it may be challenged; else 0.
         keeps_turn: 1 while the first player draws the cards of a start card, after which it moves.
     """
 

@@ -43,14 +43,14 @@ CHOICE_FIELD: Final = Field(30, 1)
 
 
 class Meta(NamedTuple):
-    """The bookkeeping word, unpacked: uint32[...] each.
+    """The bookkeeping word, unpacked: uint32.
 
     Attributes:
         rank: Rank 0..14 of the top card.
         color: Active colour 0..3.
         player: Player to move (or to be dealt to).
-        penalty: Cards that the mover must draw for a +2 or Wild+4: 0, 2 or 4; 6 after a failed challenge, more when stacked.
-        to_draw: Cards still to come in a draw or deal under way.
+        penalty: Cards due for a +2 or Wild+4: 0, 2 or 4; 6 after a failed challenge, more when stacked.
+        to_draw: Cards still to come in a draw or deal.
         phase: DEAL, START, PLAY or one of OVER_*.
     """
 
@@ -92,7 +92,7 @@ IDLE: Final = np.uint32(OVER_DRAWN << PHASE_FIELD.shift)
 
 
 class Table(NamedTuple):
-    """One game, or a batch of games as arrays of any one shape. `low` and `high` are the owners' bit planes.
+    """One game, or a batch. `low` and `high` are the owners' bit planes.
 
     `account` is an `Account`, packed, under `Rules.keeps_account`; else an empty tuple.
     """
@@ -122,7 +122,7 @@ class Table(NamedTuple):
         return Account.unpack(jnp.zeros_like(self.meta) if isinstance(self.account, tuple) else self.account)
 
     def cards_of(self, owner: int, rules: Rules) -> Words:
-        """Return the labelled cards of one of DECK, HAND_0, HAND_1, PILE."""
+        """Return the labelled cards of DECK, HAND_0, HAND_1 or PILE."""
         low, high = self.low, self.high
         if owner == DECK:
             return deck(self, rules)
@@ -134,12 +134,12 @@ class Table(NamedTuple):
 
 
 def new_table(like: Array, rules: Rules) -> Table:
-    """Return tables before the deal, all cards in the deck, with the shape of `like`."""
+    """Return tables before the deal, with the shape of `like`."""
     zero = jnp.zeros_like(like, jnp.uint32)
     meta = Meta(zero, zero, zero, zero, zero + np.uint32(rules.hand_size), zero + np.uint32(DEAL))
     return Table(bits.empty(like), bits.empty(like), meta.pack(), zero if rules.keeps_account else ())
 
 
 def deck(table: Table, rules: Rules) -> Words:
-    """Return the cards left to draw, those without an owner."""
+    """Return the cards left to draw."""
     return bits.map_words(lambda full, low, high: full & ~(low | high), bits.all_cards(rules.deck), table.low, table.high)

@@ -1,4 +1,4 @@
-"""Moves: `resolve` computes the consequences of a pick, and `commit` applies them."""
+"""Moves: `resolve` and `commit`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from unojax.table.options import Picked
 
 
 class _Choice(NamedTuple):
-    """Kinds of the mover's decision: bool[...] each, at most one of them."""
+    """Kind of the mover's decision: bool, at most one of them."""
 
     plays: Array
     draws: Array
@@ -53,11 +53,11 @@ class _Draw(NamedTuple):
     """Progress of a draw or a deal.
 
     Attributes:
-        begins, ends: bool[...] this is its first card, its last one.
-        to_draw: uint32[...] cards still to come.
-        lays: bool[...] its last card is laid on the pile at once.
-        goes_on: bool[...] its last card is kept, and the turn continues.
-        deal_ends: bool[...] both hands are dealt.
+        begins, ends: bool, this is its first card, its last one.
+        to_draw: uint32 cards still to come.
+        lays: bool, its last card is laid on the pile at once.
+        goes_on: bool, its last card is kept, and the turn continues.
+        deal_ends: bool, both hands are dealt.
     """
 
     begins: Array
@@ -72,11 +72,11 @@ class _Effects(NamedTuple):
     """Effects of a card that is played or laid, or of a turn without one.
 
     Attributes:
-        wins: bool[...] it was the player's last card.
-        skips: bool[...] it is a Skip or a Reverse.
-        draws: uint32[...] cards that it makes the next player draw.
-        penalty: uint32[...] penalty pending after it.
-        passes: bool[...] the other player is to move.
+        wins: bool, it was the player's last card.
+        skips: bool, it is a Skip or a Reverse.
+        draws: uint32 cards that it makes the next player draw.
+        penalty: uint32 penalty pending after it.
+        passes: bool, the other player is to move.
     """
 
     wins: Array
@@ -87,13 +87,13 @@ class _Effects(NamedTuple):
 
 
 def resolve(table: Table, node: Node, pick: Picked, coins: Array, rules: Rules) -> Array:
-    """Compute everything that happens at a node, packed into one word (uint32[...]) for `commit`.
+    """Compute everything that happens at a node, as a move (uint32).
 
     Args:
         table, node: Tables, and their `find_node` results.
-        pick: Element picked of `node.legal` at a decision, of `node.deck` at a chance node; else ignored.
-        coins: uint32[...] random bits, used at START and when chance lays a card (`Rules.play_drawn`): the lowest bit for the
-            first player, the highest two for the colour of a wild.
+        pick: Element of `node.legal` at a decision, of `node.deck` at a chance node; else ignored.
+        coins: uint32 random bits, used at START and when chance lays a card (`Rules.play_drawn`): the lowest bit for the first
+            player, the highest two for the colour of a wild.
         rules: Static.
     """
     choice = _choice(table, node, pick, rules)
@@ -117,12 +117,12 @@ def resolve(table: Table, node: Node, pick: Picked, coins: Array, rules: Rules) 
 
 
 def _has_long_draws(rules: Rules) -> bool:
-    """Return whether a draw may be interrupted: by a reshuffle after it was chosen, or before the first turn."""
+    """Return whether a draw may be interrupted: by a reshuffle, or before the first turn."""
     return rules.draw_is_option or rules.keeps_account
 
 
 def _choice(table: Table, node: Node, pick: Picked, rules: Rules) -> _Choice:
-    """Classify picks as plays, draws, passes and (right or wrong) challenges, under rules that have these options."""
+    """Classify picks under rules with several options."""
     if not rules.draw_is_option:
         never = jnp.zeros_like(node.is_decision)
         return _Choice(node.is_decision, never, never, never, never)
@@ -141,7 +141,6 @@ def _choice(table: Table, node: Node, pick: Picked, rules: Rules) -> _Choice:
 
 
 def _draw_progress(table: Table, node: Node, pick: Picked, rules: Rules) -> _Draw:
-    """Count down the cards of a draw or a deal."""
     meta = node.meta
     stands_still = node.is_over | node.is_dead_end | node.is_reshuffle
     draws = ~(node.is_decision | (meta.phase == START) | stands_still)
@@ -156,7 +155,7 @@ def _draw_progress(table: Table, node: Node, pick: Picked, rules: Rules) -> _Dra
 
 
 def _last_drawn(table: Table, node: Node, pick: Picked, ends_draw: Array, rules: Rules) -> tuple[Array, Array]:
-    """Return whether a draw in play lays its last card at once, and whether it keeps the card and the turn continues."""
+    """Return whether a draw in play lays its last card at once, and whether it keeps card and turn."""
     never = jnp.zeros_like(ends_draw)
     if not rules.keeps_account and rules.play_drawn == "no":
         return never, never
@@ -179,7 +178,7 @@ def _last_drawn(table: Table, node: Node, pick: Picked, ends_draw: Array, rules:
 
 
 def _moved_card(table: Table, node: Node, pick: Picked, rules: Rules) -> Picked:
-    """Return the card that moves: a copy of the type played, the card drawn, or the top card, which a reshuffle leaves behind."""
+    """Return the card that moves; at a reshuffle the top card, which stays."""
     meta, is_decision = node.meta, node.is_decision
     top_or_played = bits.where(is_decision, node.hand, table.cards_of(PILE, rules))
     copy_word, copy_bit = bits.one_copy(
@@ -195,10 +194,7 @@ def _moved_card(table: Table, node: Node, pick: Picked, rules: Rules) -> Picked:
 
 
 def _owner_bits(node: Node, choice: _Choice, draw: _Draw, rules: Rules) -> Array:
-    """Return the owner bits that the moved card gets: uint32[...].
-
-    A play completes those of hand 0 (01) or hand 1 (10) to those of the pile (11); a draw sets those of the hand.
-    """
+    """Return the owner bits that the moved card gets: a play completes 01 or 10 to 11 (pile), a draw sets those of the hand."""
     hand, pile = node.meta.player + np.uint32(1), np.uint32(PILE)
     stands_still = node.is_over | node.is_dead_end | node.is_reshuffle
     if rules.draw_is_option:
@@ -208,7 +204,6 @@ def _owner_bits(node: Node, choice: _Choice, draw: _Draw, rules: Rules) -> Array
 
 
 def _effects(node: Node, pick: Picked, choice: _Choice, draw: _Draw, rules: Rules) -> _Effects:
-    """Compute the effect on the turn of a card that is played or laid."""
     zero, rank = np.uint32(0), bits.rank_at(pick.position)
     acts = choice.plays | draw.lays
     wins = choice.plays & (node.hand_count == 1)
@@ -232,7 +227,7 @@ def _effects(node: Node, pick: Picked, choice: _Choice, draw: _Draw, rules: Rule
 
 
 def _bookkeeping(node: Node, pick: Picked, coins: Array, choice: _Choice, draw: _Draw, effects: _Effects, rules: Rules) -> Meta:
-    """Compute the bookkeeping that the next node depends on."""
+    """Compute the bookkeeping for the next node."""
     meta, rank, is_start = node.meta, bits.rank_at(pick.position), node.meta.phase == START
     to_draw, penalty = draw.to_draw, effects.penalty
     if rules.draw_is_option:
@@ -260,7 +255,6 @@ def _bookkeeping(node: Node, pick: Picked, coins: Array, choice: _Choice, draw: 
 
 
 def _next_phase(node: Node, draw: _Draw, wins: Array) -> Array:
-    """Return the phase after a move: uint32[...]."""
     meta = node.meta
     fewer = (node.hand_count < node.opponent_count).astype(jnp.uint32)
     won_by_count = np.uint32(OVER_WON_BY_0) + (meta.player ^ fewer ^ np.uint32(1))
@@ -271,7 +265,7 @@ def _next_phase(node: Node, draw: _Draw, wins: Array) -> Array:
 
 
 def commit(table: Table, move: Array) -> Table:
-    """Apply a move of `resolve`: return the tables after it."""
+    """Return the tables after a move."""
     moved = jnp.uint32(1) << POSITION_FIELD.get(move)
     word = WORD_FIELD.get(move)
     reshuffles = is_reshuffle(move)
@@ -294,7 +288,6 @@ def commit(table: Table, move: Array) -> Table:
 
 
 def _next_account(table: Table, word: Array, move: Array) -> Array:
-    """Update the account of a table from a move and the table before it."""
     before, old = table.unpack_meta(), Account.unpack(word)
     after = Table(table.low, table.high, move & META_BITS).unpack_meta()
     zero, owner, steps = np.uint32(0), OWNER_FIELD.get(move), is_step(move)
@@ -323,9 +316,9 @@ def _next_account(table: Table, word: Array, move: Array) -> Array:
 
 
 def visible_part(move: Array, table: Table, player: Array) -> Array:
-    """Mask a move in play to the part that a player (uint32[...]) sees, uint32[...]; moves that look the same become equal.
+    """Mask a move in play to the part that a player (uint32) sees; moves that look the same become equal.
 
-    The mask hides the copy of the type that moved, and the card that the other player drew. `table` is that before the move.
+    Hidden are the copy of the type, and the card that the other player drew. `table` is that before the move.
     """
     is_own_draw = ~is_play(move) & (table.unpack_meta().player == player)
     position, word = POSITION_FIELD.get(move), WORD_FIELD.get(move)
@@ -336,7 +329,7 @@ def visible_part(move: Array, table: Table, player: Array) -> Array:
 
 
 def points_won(table: Table, rules: Rules) -> Array:
-    """Sum the points in the loser's hand, in units of `MATCH_POINTS`: float32[...], meaningless without a loser."""
+    """Sum the points in the loser's hand, in units of `MATCH_POINTS`: float32, meaningless without a loser."""
     is_won_by_0 = table.unpack_meta().phase == OVER_WON_BY_0
     left = bits.type_counts(bits.where(is_won_by_0, table.cards_of(HAND_1, rules), table.cards_of(HAND_0, rules)))
     points = (left * cards.along_last(np.asarray(POINTS, np.int32), left.ndim)).sum(-1)
@@ -349,7 +342,7 @@ def stay(table: Table) -> Array:
 
 
 def concede(table: Table, player: Array, gives_up: Array) -> Table:
-    """End games as lost for a player, uint32[...] 0 or 1, if it gives up, bool[...]."""
+    """End games as lost for a player, uint32, if it gives up, bool."""
     lost = (table.meta & ~PHASE_FIELD.mask) | PHASE_FIELD.put(
         np.uint32(OVER_WON_BY_0) + (player.astype(jnp.uint32) ^ np.uint32(1))
     )
@@ -357,32 +350,32 @@ def concede(table: Table, player: Array, gives_up: Array) -> Table:
 
 
 def is_reshuffle(move: Array) -> Array:
-    """Return whether moves put the pile back into the deck: bool[...]."""
+    """Return whether the pile goes back into the deck."""
     return (move & RESHUFFLE_FIELD.bit) != 0
 
 
 def is_step(move: Array) -> Array:
-    """Return whether moves began a step of the game (a play, a whole draw, or the end by an impossible draw): bool[...]."""
+    """Return whether moves began a step: a play, a whole draw, or the end by an impossible draw."""
     return (move & STEP_FIELD.bit) != 0
 
 
 def is_play(move: Array) -> Array:
-    """Return whether moves are plays of a card by a player: bool[...]."""
+    """Return whether moves are plays of a card."""
     return (move & PLAY_FIELD.bit) != 0
 
 
 def is_challenge(table: Table, move: Array) -> Array:
-    """Return whether moves challenge a Wild+4, from the table before them: bool[...]."""
+    """Return whether moves challenge a Wild+4, from the table before them."""
     before, after = table.unpack_meta(), Table(table.low, table.high, move & META_BITS).unpack_meta()
     stands = is_step(move) & ((move & OWNER_FIELD.mask) == 0) & (after.to_draw == 0) & (after.phase == PLAY)
     return stands & (before.penalty > 0)
 
 
 def is_card_drawn(move: Array) -> Array:
-    """Return whether moves draw, deal or turn up a card: bool[...]."""
+    """Return whether moves draw, deal or turn up a card."""
     return ((move & OWNER_FIELD.mask) != 0) & ~is_play(move)
 
 
 def is_choice(move: Array) -> Array:
-    """Return whether moves were chosen from more than one legal action: bool[...]."""
+    """Return whether there was more than one legal action."""
     return (move & CHOICE_FIELD.bit) != 0

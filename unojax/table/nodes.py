@@ -23,11 +23,11 @@ class Node(NamedTuple):
         meta: The unpacked bookkeeping.
         hand: Labelled cards of the player to move.
         legal: The mover's options (see `bits`), meaningful in phase PLAY with no draw under way: cards that fit the top card if
-            all turns are plain (`Rules.has_plain_turns`), else the result of `options.options_of`.
+            all turns are plain (`Rules.has_plain_turns`), else by `options.options_of`.
         deck: Cards that chance picks from.
-        hand_count, opponent_count: uint32[...] cards of the mover and of the other player.
-        is_decision: The mover picks one of `legal`. Otherwise chance picks one of `deck`, or there is nothing to pick.
-        is_reshuffle: The pile goes back into the deck; nothing is picked.
+        hand_count, opponent_count: uint32 cards of the mover and of the other player.
+        is_decision: The mover picks one of `legal`; otherwise chance picks one of `deck`, or nothing is picked.
+        is_reshuffle: The pile goes back into the deck.
         is_dead_end: The draw is impossible; the game ends here.
         is_over: The game has ended.
     """
@@ -50,7 +50,7 @@ class Node(NamedTuple):
 
     @property
     def options(self) -> Words:
-        """The mover's options, empty on a forced draw or if chance picks."""
+        """The mover's options, empty if it has no decision."""
         return bits.map_words(lambda w: jnp.where(self.is_decision, w, np.uint32(0)), self.legal)
 
 
@@ -98,12 +98,12 @@ def find_node(table: Table, rules: Rules) -> Node:
 
 
 def turn_at(table: Table, can_draw: Array) -> Turn:
-    """Return the facts, apart from the mover's hand, that the options at each table depend on."""
+    """Return the facts of the turn that options depend on."""
     meta, account = table.unpack_meta(), table.unpack_account()
     drawn = account.drawn_color, account.drawn_rank, account.has_drawn != 0
     return Turn(meta.color, meta.rank, meta.penalty, can_draw, *drawn, account.contested)
 
 
 def cards_due(meta: Meta) -> Array:
-    """Count the cards that the mover draws if it draws: the pending penalty, else one."""
+    """Count the cards of a draw: the pending penalty, else one."""
     return jnp.maximum(meta.penalty, np.uint32(1))

@@ -1,4 +1,4 @@
-"""Options of a player to move, from its hand and its turn's other facts. No other module defines them."""
+"""Options of a player to move, from its hand and its turn; no other module defines them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ CHALLENGE_POSITION: Final = 14
 
 
 class Turn(NamedTuple):
-    """Facts that the options of the player to move depend on, apart from its hand. Arrays of any one shape.
+    """Facts that options depend on, apart from the hand.
 
     Attributes:
-        color, rank, penalty: uint32[...] as in `Meta`.
-        can_draw: bool[...] there is a card to draw, in the deck or after a reshuffle.
-        drawn_color, drawn_rank, contested: uint32[...] as in `Account`.
-        has_drawn: bool[...].
+        color, rank, penalty: As in `Meta`.
+        can_draw: bool, there is a card to draw, in the deck or after a reshuffle.
+        drawn_color, drawn_rank, contested: As in `Account`.
+        has_drawn: bool.
     """
 
     color: Array
@@ -37,14 +37,14 @@ class Turn(NamedTuple):
 
 
 class Picked(NamedTuple):
-    """A pick: word index 0..3 (declared colour, or the slot block of a card) and bit position 0..26."""
+    """A pick: word 0..3 (declared colour, or slot block of a card) and bit 0..26."""
 
     word: Array
     position: Array
 
 
 def pick_of(action: Array, rules: Rules | None = None) -> Picked:
-    """Return the pick of an action, uint32[...]: a play 0..59 or, with `rules`, any other option under them."""
+    """Return the pick of an action, uint32: a play 0..59 or, with `rules`, any other option."""
     bit = bits.rank_bit(action % np.uint32(cards.NUM_RANKS))
     word, position = action // np.uint32(cards.NUM_RANKS), bits.position_of(bit)
     if rules is None or not rules.draw_is_option:
@@ -55,7 +55,7 @@ def pick_of(action: Array, rules: Rules | None = None) -> Picked:
 
 
 def action_of(pick: Picked, rules: Rules) -> Array:
-    """Return the action of an option, the inverse of `pick_of`: uint32[...]."""
+    """Return the action of an option, the inverse of `pick_of`."""
     play = pick.word * np.uint32(cards.NUM_RANKS) + bits.rank_at(pick.position)
     if not rules.draw_is_option:
         return play
@@ -64,9 +64,9 @@ def action_of(pick: Picked, rules: Rules) -> Array:
 
 
 def options_of(hand: Words, turn: Turn, rules: Rules) -> Words:
-    """Return the options of a player to move who holds a labelled or canonical set; empty if it must draw.
+    """Return the options with a labelled or canonical hand; empty if the player must draw.
 
-    Elementwise, so that one turn can be evaluated for many hands.
+    Elementwise: one turn can be evaluated for many hands.
     """
     plays = playable(hand, turn.color, turn.rank, rules)
     is_free = turn.penalty == 0
@@ -93,7 +93,7 @@ def options_of(hand: Words, turn: Turn, rules: Rules) -> Words:
 
 
 def playable(hand: Words, color: Array, rank: Array, rules: Rules) -> Words:
-    """Return the options of a hand on a top card, ignoring anything else pending."""
+    """Return the options on a top card with nothing pending."""
     plays = bits.playable(hand, color, rank)
     if rules.wild_draw_four == "no_color":
         others = bits.word_at(hand, color) & bits.COLORED
@@ -113,5 +113,5 @@ def of_type(color: Array, rank: Array) -> Words:
 
 
 def has_drawable(deck_count: Array, pile_count: Array, rules: Rules) -> Array:
-    """Return whether there is a card to draw, in the deck or after a reshuffle: bool[...]."""
+    """Return whether there is a card to draw, in the deck or after a reshuffle."""
     return deck_count + pile_count > (0 if rules.reshuffle_top else 1)

@@ -1,4 +1,4 @@
-"""Results on a terminal: cards in colour, tables, numbers with their errors; and a game played there.
+"""Results and games on a terminal, as texts and tables of Rich, which notebooks show too.
 
-`tables` holds the shared parts. Tables and texts are Rich's, so that notebooks show them too.
+Errors of a person's input are ValueErrors of one line, in words for the person.
 """

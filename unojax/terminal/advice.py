@@ -23,7 +23,7 @@ _BARS_PER_ROW: Final = 4
 
 
 def belief(figures: BeliefSummary, seen: Observation, num_bars: int) -> Group:
-    """Return the likeliest cards of the other hand, with their probabilities, and the colours."""
+    """Return the likeliest cards of the other hand, and the colours."""
     rows = []
     if num_bars:
         rows.append(Text(f"Probability in % that player {1 - int(seen.player)} holds a card", style="bold"))
@@ -37,7 +37,7 @@ def belief(figures: BeliefSummary, seen: Observation, num_bars: int) -> Group:
 
 
 def plays(pooled: Pooled, agent: SearchAgent, *, has_drawn: bool) -> Group:
-    """Return the table of plays, and the advice in words. `has_drawn` as in `drawing.action_name`."""
+    """Return the table of plays, and the advice in words."""
     title = f"Wins in % ({tables.plus_minus()} standard error)"
     table = tables.grid(title, ("", "play"), ("wins", "to best", "rollouts"))
     table.add_column("", overflow="fold")
@@ -55,7 +55,6 @@ def plays(pooled: Pooled, agent: SearchAgent, *, has_drawn: bool) -> Group:
 
 
 def no_choice(seen: Observation) -> str:
-    """Return the reason why there is no choice."""
     if not seen.is_my_turn:
         return f"Player {int(seen.current_player)} is to move."
     return f"Draw {int(seen.penalty)}: the penalty leaves no choice." if seen.penalty else "Draw: no card in hand can be played."

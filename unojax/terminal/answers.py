@@ -1,4 +1,4 @@
-"""A person's input in a game: a number or a card, a draw, or a command. Every error message is one line."""
+"""A person's input in a game: a number or a card, a draw, or a command."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ class Wild:
     rank: int
 
     def declare(self, color: int) -> int:
-        """Return the action that plays it with a colour."""
         return color * cards.NUM_RANKS + self.rank
 
 
@@ -44,8 +43,7 @@ class Wild:
 class Options:
     """Options of a person to move.
 
-    `types` are the playable card types in order; number n on the screen is `types[n - 1]`. It is empty if the person can
-    only draw. `may_draw` and `may_challenge`: drawing (or passing) and a challenge are options too.
+    Number n on the screen is `types[n - 1]` of the playable types, none if the person can only draw. `may_draw` includes a pass.
     """
 
     view: Observation
@@ -62,16 +60,13 @@ class Options:
 
     @property
     def extra(self) -> str:
-        """Return the options other than playing a card, in words; "" if there are none."""
+        """Return the other options than plays in words; "" if there are none."""
         draw = f"Enter to take {int(self.view.penalty)} cards" if self.view.penalty else "d to draw"
         draw = "p to pass" if self.view.has_drawn else draw
         return " or ".join([draw] * self.may_draw + ["c to challenge"] * self.may_challenge)
 
     def read(self, line: str) -> int | Wild | Command:
-        """Read a line: a legal action, a wild card without its colour, or a command.
-
-        Raises ValueError, in words for the person, for other input.
-        """
+        """Read a line: a legal action, a wild card without its colour, or a command."""
         word = line.strip()
         draws = ("p", "pass") if self.view.has_drawn else ("d", "draw", *([""] if self.view.penalty else []))
         # Before the commands: p shows the pile, except when passing is an option.
@@ -109,7 +104,6 @@ class Options:
         return action
 
     def _play(self, card_type: int) -> int | Wild:
-        """Return the action that plays a card, or the wild card; ValueError if it is not playable."""
         if card_type not in self.types:
             raise ValueError(f"{why_not(self.view, self.types, card_type, notation=True)}: type {self._choices()}.")
         color, rank = int(cards.COLOR_OF_TYPE[card_type]), int(cards.RANK_OF_TYPE[card_type])
@@ -123,10 +117,7 @@ class Options:
 
 
 def read_color(line: str) -> int | Command | None:
-    """Read the answer to the question for a colour: 0..3, a command, or None to choose another card.
-
-    Raises ValueError, in words for the person, for other input.
-    """
+    """Read the answer to the question for a colour: 0..3, a command, or None to choose another card."""
     word = line.strip().lower()
     if not word:
         return None
@@ -150,7 +141,6 @@ _WISHES = {word: wish for wish in Wish for word in wish.value}
 
 
 def read_wish(line: str) -> Wish:
-    """Read the answer to the question after the end. Raises ValueError, in words for the person, for other input."""
     word = line.strip().lower()
     if word not in _WISHES:
         raise ValueError(f"{quote(line.strip())} is not clear: type r for a rematch, u to take back, or Enter to stop.")
@@ -158,7 +148,7 @@ def read_wish(line: str) -> Wish:
 
 
 def quote(word: str) -> str:
-    """Quote an input, shortened and without control characters."""
+    """Shorten an input, without control characters."""
     quoted = repr(word)
     if not (sys.stdout.encoding or "").lower().startswith("utf"):
         quoted = ascii(word)

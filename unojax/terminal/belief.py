@@ -28,7 +28,7 @@ _BARS_PER_ROW: Final = 3
 
 
 def outcome(turn: BeliefTurn, *, steps: int | None) -> str:
-    """Return how the game ended, or that tracking stopped before. `steps`: number requested; None: the default limit."""
+    """Return how the game ended, or that tracking stopped before it, at `steps`."""
     scene = read_scene(turn.observation)
     if scene.result is not None:
         how = "drawn" if scene.winner < 0 else f"won by player {scene.winner}"
@@ -40,10 +40,7 @@ def outcome(turn: BeliefTurn, *, steps: int | None) -> str:
 
 
 def compact(turn: BeliefTurn, *, with_truth: bool) -> Group:
-    """Return a turn in short: a heading, four rows of figures and bars, and the held cards without a bar.
-
-    After the observer's own play the belief is unchanged, and one row suffices.
-    """
+    """Return a turn in short. An own play leaves the belief unchanged: one row suffices."""
     belief, seen = turn.belief, turn.observation
     heading = _heading(turn)
     if turn.log_evidence is not None and abs(turn.log_evidence) >= 0.005:
@@ -83,7 +80,6 @@ def compact(turn: BeliefTurn, *, with_truth: bool) -> Group:
 
 
 def legend(player: int, *, with_truth: bool) -> Text:
-    """Return an explanation of the figures."""
     marked = f" * marks what player {1 - player} really holds." if with_truth else ""
     words = (
         f"What player {player} can know of player {1 - player}'s hand. Bars: probability in % that it holds the card.{marked} "
@@ -94,7 +90,6 @@ def legend(player: int, *, with_truth: bool) -> Text:
 
 
 def full(turn: BeliefTurn, *, with_truth: bool) -> Group:
-    """Return all details of one turn."""
     belief, seen = turn.belief, turn.observation
     player, opponent = turn.player, 1 - turn.player
     lacks = (f"{cards.COLOR_NAMES[c]} {100 * (1 - belief.prob_color[c]):.1f} %" for c in drawing.colors_of(seen.rules))
@@ -135,7 +130,7 @@ def full(turn: BeliefTurn, *, with_truth: bool) -> Group:
 
 
 def facts(turns: Sequence[BeliefTurn], summary: Summary, *, model: str, particles: int) -> dict[str, str]:
-    """Summarize the belief through a game; `model` is the requested opponent model."""
+    """Summarize the belief through a game."""
     player, facts = turns[0].player, {}
     if summary.log_score is not None and summary.uniform_log_score is not None:
         facts["Log score"] = (
@@ -159,13 +154,13 @@ def _heading(turn: BeliefTurn) -> Text:
 
 
 def _bar(turn: BeliefTurn, card_type: int, *, with_truth: bool) -> Text:
-    """Return a probability in 16 characters: mark, name, bar, per cent."""
+    """Return a probability in 16 characters."""
     held = with_truth and turn.truth is not None and turn.truth[card_type] > 0
     return Text.assemble(("*" if held else " ", "bold"), drawing.card_bar(card_type, turn.belief.prob_holds[card_type]))
 
 
 def _grid(turn: BeliefTurn, *, with_truth: bool) -> Group:
-    """Return a row for each colour and a column for each rank, and the wild cards in a last row."""
+    """Return a row for each colour, a column for each rank, and the wild cards below."""
     deck = np.asarray(turn.observation.rules.deck)
     unseen = np.asarray(turn.observation.unseen)
     truth = turn.truth if with_truth else None

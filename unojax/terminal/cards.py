@@ -1,4 +1,4 @@
-"""Cards in colour (readable without, by their letters), hands, probabilities and moves on a terminal."""
+"""Cards in colour (readable without, by their letters), hands, probabilities and moves."""
 
 from __future__ import annotations
 
@@ -32,33 +32,31 @@ _Item = TypeVar("_Item")
 
 
 def style_of(card_type: int) -> str:
-    """Return the style of text about a card."""
     return STYLES[int(cards.COLOR_OF_TYPE[card_type])]
 
 
 def action_style(action: int) -> str:
-    """Return the style of text about an action; none if it is not a play."""
+    """Return the style of a play; none for other actions."""
     return style_of(int(cards.TYPE_OF_PLAY[action])) if action < cards.DRAW else ""
 
 
 def action_name(action: int, *, has_drawn: bool) -> str:
-    """Return the name of an action; after drawing a playable card, another draw is a pass."""
+    """Return an action; after drawing a playable card, another draw is a pass."""
     return "pass" if action == cards.DRAW and has_drawn else text.format_action(action)
 
 
 def card(card_type: int, *, wide: bool = True) -> Text:
-    """Return a card, with a blank on either side if it stands alone."""
+    """Return a card, `wide` if it stands alone."""
     name = cards.TYPE_NAMES[card_type]
     return Text(f" {name} " if wide else name, style=_CHIPS[int(cards.COLOR_OF_TYPE[card_type])])
 
 
 def color(number: int) -> Text:
-    """Return the name of a colour 0..3."""
     return Text(cards.COLOR_NAMES[number], style=STYLES[number])
 
 
 def move(before: Scene, after: Scene, names: tuple[str, str] = PLAYERS) -> Text:
-    """Describe a move in a sentence; see `unojax.viz.words.move_phrase`."""
+    """Describe a move; see `unojax.viz.words.move_phrase`."""
     words = Text()
     for piece in move_phrase(before, after, names):
         if isinstance(piece, str):
@@ -69,13 +67,13 @@ def move(before: Scene, after: Scene, names: tuple[str, str] = PLAYERS) -> Text:
 
 
 def step_words(step: Step, viewer: int) -> Text:
-    """Describe an action in a sentence, as a player saw it."""
+    """Describe an action as a player saw it."""
     before, after = (read_scene(state, 1 if viewer else 0) for state in (step.before, step.after))
     return move(before, after)
 
 
 def turn_words(turn: TrackedTurn) -> Text:
-    """Describe the action of a tracked turn in a sentence, as the player saw it."""
+    """Describe the action of a tracked turn as the player saw it."""
     if turn.seen is None:
         return Text("the start")
     if turn.step is not None:
@@ -84,13 +82,12 @@ def turn_words(turn: TrackedTurn) -> Text:
 
 
 def view_lines(seen: Observation) -> list[Text]:
-    """Return a player's view in lines that fit."""
     lines = text.format_observation(seen).splitlines()
     return [Text(row) for line in lines for row in textwrap.wrap(line, WIDTH, subsequent_indent=" " * 12)]
 
 
 def whole_percent(probability: SupportsFloat) -> str:
-    """Return a probability in at most three characters; `0` and `100` are exact, up to one in 100,000."""
+    """Return at most three characters; `0` and `100` are exact, up to one in 100,000."""
     value = 100 * float(probability)
     # Sums of float32 weights are 1 up to rounding.
     if value <= 1e-3 or value >= 100 - 1e-3:
@@ -99,7 +96,7 @@ def whole_percent(probability: SupportsFloat) -> str:
 
 
 def bar(share: float, width: int) -> str:
-    """Return a bar for a share 0..1 in eighths of a character, or in ASCII if standard output requires it."""
+    """Return a share 0..1 in eighths of a character, or in ASCII if standard output requires it."""
     if not (sys.stdout.encoding or "").lower().startswith("utf"):
         return ("#" * round(min(share, 1.0) * width)).ljust(width)
     full_cells, rest = divmod(round(min(share, 1.0) * width * 8), 8)
@@ -107,13 +104,13 @@ def bar(share: float, width: int) -> str:
 
 
 def card_bar(card_type: int, probability: SupportsFloat, *, width: int = 7) -> Text:
-    """Return the probability that a hand holds a card: name, bar, per cent."""
+    """Return the probability that a hand holds a card."""
     named = f"{cards.TYPE_NAMES[card_type]:<3} {bar(float(probability), width)}"
     return Text.assemble((named, style_of(card_type)), f" {whole_percent(probability):>3}")
 
 
 def likeliest(values: ArrayLike, number: int) -> list[int]:
-    """Return the card types of the largest values in descending order, without those of value 0."""
+    """Return the types of the largest values in descending order, without those of value 0."""
     values = np.asarray(values)
     order = np.argsort(-values, kind="stable")[:number]
     return order[values[order] > 0].tolist()
@@ -126,5 +123,4 @@ def in_columns(items: Sequence[_Item], num_columns: int) -> list[Sequence[_Item]
 
 
 def colors_of(rules: Rules) -> list[int]:
-    """Return the colours in the deck."""
     return sorted({int(c) for c in cards.COLOR_OF_TYPE[np.flatnonzero(rules.deck)]} - {-1})

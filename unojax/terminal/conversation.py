@@ -1,4 +1,4 @@
-"""The conversation of a game: report events, ask the person, save the record."""
+"""A game in the terminal: report events, ask the person, save the record."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Stopped(Exception):
 
 @dataclass(frozen=True)
 class Record:
-    """The file of a game, with its metadata."""
+    """The file of a game."""
 
     path: str | os.PathLike[str]
     players: tuple[str, str]
@@ -48,7 +48,7 @@ class Record:
 
 @dataclass
 class Conversation:
-    """One game with a person, from the deal, or a later position, to the end.
+    """One game with a person, from the deal or a later position.
 
     Attributes:
         opponent: Name of the agent.
@@ -57,8 +57,8 @@ class Conversation:
         auto_draw: Whether forced draws need no Enter.
         animate: Whether to show that the program is computing; for terminals.
         ahead: Programs being compiled; None: all are ready.
-        offers_rematch: Whether to offer another game after the end.
-        tally: Score of the match before this game, shown with its result; None: not shown.
+        offers_rematch: Whether to offer another game.
+        tally: Score of the match before this game; None: not shown.
     """
 
     session: Session
@@ -79,20 +79,18 @@ class Conversation:
 
     @property
     def _views(self) -> list[Observation]:
-        """Return all of the person's views, from the first on."""
         seen = self.session.seen
         return [seen[0].before if seen else self.session.view, *(step.after for step in seen)]
 
     @property
     def learned(self) -> Array | None:
-        """Return the advice's posterior over opponent types, as `Advisor.learned`."""
+        """Return `Advisor.learned`."""
         return None if self.advisor is None else self.advisor.learned(self._views)
 
     def run(self) -> int:
         """Play until the game is over or the person stops; return the exit status, 130 after Ctrl-C.
 
-        Raises ValueError if the record can't be written at the start; later failures are only reported. Raises
-        OpponentError, after saving the game.
+        Raises ValueError if the record can't be written at the start, and OpponentError after saving.
         """
         session = self.session
         if self.record is not None:
@@ -137,7 +135,7 @@ class Conversation:
             self._say(*(view.move(seen, self._names) for seen in session.seen[-3:]))
 
     def _turn(self) -> None:
-        """Play an action of the player to move and describe it, or take actions back."""
+        """Play an action and describe it, or take actions back."""
         session = self.session
         if session.is_my_turn:
             action = self._ask()
@@ -163,7 +161,6 @@ class Conversation:
             self._say(Text("There is nothing to take back."))
 
     def _ask_wish(self) -> Wish:
-        """Ask for the next step after the end; the end of input also counts as an answer."""
         while True:
             try:
                 return read_wish(self.read("r: rematch, u: take back, Enter: stop> "))
@@ -202,7 +199,7 @@ class Conversation:
                 self._obey(choice)
 
     def _ask_color(self, wild: Wild) -> int | Command | None:
-        """Ask for a wild card's colour; None to choose another card, or the wish to take the last move back."""
+        """Ask for a colour; None to choose another card, or the wish to take the last move back."""
         while True:
             try:
                 color = read_color(self.read("colour (R, Y, B, G)> "))
@@ -253,7 +250,7 @@ class Conversation:
         console.file.write(without_trailing_blanks(capture.get()))
 
     def _save(self) -> bool:
-        """Write the record, if there is one, and report success. A full disk must not lose the game."""
+        """Write the record. A full disk must not lose the game."""
         if self.record is None:
             return False
         try:
@@ -287,13 +284,13 @@ def read_line(prompt: str) -> str:
 def play_games(
     setup: Setup, session: Session, agent: Agent, search: SearchAgent | None, path: str | None, *, auto_draw: bool = False
 ) -> int:
-    """Play a game and its rematches in the terminal; return the exit status as `Conversation.run` does.
+    """Play a game and its rematches; return the exit status as `Conversation.run` does.
 
     Args:
         setup: Setup of the first game.
-        session: The first game, begun by the setup.
+        session: The first game.
         agent: The opponent, which keeps its memory of the person.
-        search: Search behind the advice, whose posterior over opponent types carries over to the rematch. None: no advice.
+        search: Search behind the advice; its posterior over opponent types carries over. None: no advice.
         path: File of the first game; rematches are saved beside it. None: games are not saved.
         auto_draw: As in `Conversation`.
 

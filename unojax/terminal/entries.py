@@ -43,7 +43,7 @@ q        stop."""
 
 @dataclass(frozen=True)
 class Input:
-    """A line: one or more events (`command` None), or a command with its number and the rest of the line."""
+    """One or more events (`command` None), or a command with its number and the rest of the line."""
 
     command: Command | None
     number: int | None
@@ -51,7 +51,7 @@ class Input:
 
 
 def read_input(line: str) -> Input:
-    """Read a line. Raises ValueError, in words for the person, if a command lacks an argument."""
+    """Read a line. Raises ValueError if a command lacks an argument."""
     line = line.strip()
     word, number, rest = _LINE.fullmatch(line).groups()  # pyright: ignore[reportOptionalMemberAccess]
     command = _COMMANDS.get(word.lower())

@@ -1,4 +1,4 @@
-"""A game on a terminal from a person's view: positions, moves in words, advice, help. Uses observations only."""
+"""A game from a person's view, by observations only: positions, moves in words, advice, help."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ q        stop."""
 
 
 def help_text(rules: Rules) -> Text:
-    """Explain the possible input, and play under these rules."""
+    """Explain input and play under these rules."""
     rows = [_PLAYS]
     rows += ["d        draw, though you can play."] * rules.may_draw
     rows += ["p        pass, after a draw."] * (rules.play_drawn == "may")
@@ -63,7 +63,7 @@ def help_text(rules: Rules) -> Text:
 
 
 def position(view: Observation, opponent: str, number: int, options: Options | None = None, *, width: int = WIDTH) -> Text:
-    """Return the table and the person's hand, with a number under each playable card, in the given number of columns."""
+    """Return the table and the hand, with a number under each playable card."""
     color = int(view.color)
     holds = f"{opponent} holds {count(int(view.opponent_count), 'card')}"
     public = f"{holds}, deck {int(view.deck_count)}, pile {int(np.sum(view.pile))}"
@@ -73,7 +73,7 @@ def position(view: Observation, opponent: str, number: int, options: Options | N
 
 
 def hand_rows(view: Observation, options: Options | None = None, label: str = "your hand", *, width: int = WIDTH) -> list[Text]:
-    """Return a hand in rows of cards, each with a row of numbers under it if there is a choice."""
+    """Return rows of cards, each over a row of numbers if there is a choice."""
     held = np.sort(cards.TYPE_OF_SLOT[np.asarray(view.hand)]).tolist()
     if not held:
         return [Text(f"{label.ljust(LABEL)} -")]
@@ -97,14 +97,13 @@ def move(seen: Seen, names: tuple[str, str]) -> Text:
 
 
 def forced(view: Observation) -> str:
-    """Return the reason why the person has no choice."""
+    """Return why the person has no choice."""
     if view.penalty:
         return f"You must draw {int(view.penalty)} cards and lose the turn."
     return "You hold no card that can be played: you draw one."
 
 
 def result(session: Session, opponent: str) -> Text:
-    """Return how the game ended."""
     view, winner, after = session.view, session.winner, f"after {count(len(session.seen), 'turn')}"
     mine, theirs = int(np.sum(view.hand)), int(view.opponent_count)
     if session.has_given_up:
@@ -120,7 +119,7 @@ def result(session: Session, opponent: str) -> Text:
 
 
 def standing(tally: Tally, session: Session, opponent: str) -> Text:
-    """Return the score of a match after a game: its points, if the rules have points, and games and matches won."""
+    """Return the score of a match: points, if the rules have them, games and matches."""
     names = ("You", opponent)
     rows = []
     if session.rules.points:
@@ -139,7 +138,7 @@ def standing(tally: Tally, session: Session, opponent: str) -> Text:
 
 
 def pile(view: Observation) -> Text:
-    """Return the cards on the pile by colour, without an order."""
+    """Return the pile by colour, without an order."""
     held = np.sort(cards.TYPE_OF_SLOT[np.asarray(view.pile)]).tolist()
     rows = [Text(f"The pile, {count(len(held), 'card')}, sorted:")]
     for color in (*range(cards.NUM_COLORS), -1):
@@ -150,7 +149,7 @@ def pile(view: Observation) -> Text:
 
 
 def advice(told: Advice, view: Observation, *, has_acted: bool = True) -> Text:
-    """Return the advised play, each play's win probability, and the likely hand of the opponent, who `has_acted` or not."""
+    """Return the advised play, each play's win probability, and the likely hand of the opponent."""
     rows = [Text("There is nothing to choose.")]
     if told.thought is not None:
         rows = _plays(told.thought, view)
@@ -173,7 +172,7 @@ def advice(told: Advice, view: Observation, *, has_acted: bool = True) -> Text:
 def _plays(told: Thought, view: Observation) -> list[Text]:
     """Return the advised play, then the best ones, in two columns of about ten rows, even with a hand full of wild cards.
 
-    Under a penalty for each step, returns are no win probabilities, and are shown unchanged.
+    Under a step penalty, returns are no win probabilities, and are shown unchanged.
     """
     is_return, advised, estimate = view.rules.step_penalty != 0, int(told.advised), told.estimate
     value, error = np.asarray(estimate.value), np.asarray(estimate.value_error)

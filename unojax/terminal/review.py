@@ -20,13 +20,12 @@ if TYPE_CHECKING:
 
 
 def heading(game: GameFile, player: int) -> Text:
-    """Return the players, and whose choices are reviewed."""
     who = f"player 0: {game.players[0]}, player 1: {game.players[1]}"
     return Text(f"{who}; as player {player} could know it", style="bold")
 
 
 def table(turns: list[ReviewedTurn], player: int) -> Table:
-    """Return a row for each turn: the move, the win probability after it, its cost, and the better play."""
+    """Return a row for each turn: move, win probability after it, cost, better play."""
     title = f"Player {player} wins, and what each choice cost, in % ({tables.plus_minus()} standard error)"
     found = tables.grid(title, ("turn", "move"), ("wins", "cost"))
     found.add_column("better", no_wrap=True)
@@ -42,7 +41,7 @@ def table(turns: list[ReviewedTurn], player: int) -> Table:
 
 
 def is_costly(turn: ReviewedTurn) -> bool:
-    """Return whether a choice was worse than another play by more than two standard errors."""
+    """Return whether another play was better by more than two standard errors."""
     choice = turn.choice
     return choice is not None and turn.seen is not None and choice.best != turn.seen.action and choice.cost > 2 * choice.error
 
@@ -56,13 +55,11 @@ def note(turn: ReviewedTurn) -> str:
 
 
 def _best(turn: ReviewedTurn) -> str:
-    """Return the best play of a choice."""
     assert turn.choice is not None and turn.seen is not None
     return drawing.action_name(turn.choice.best, has_drawn=bool(turn.seen.before.has_drawn))
 
 
 def facts(turns: list[ReviewedTurn], agent: SearchAgent, game: GameFile, *, how: str) -> dict[str, str]:
-    """Return all other facts of the game."""
     chosen = [turn.choice for turn in turns if turn.choice is not None]
     costly = sum(map(is_costly, turns))
     total = sum(choice.cost for choice in chosen)
@@ -84,6 +81,6 @@ def facts(turns: list[ReviewedTurn], agent: SearchAgent, game: GameFile, *, how:
 
 
 def mean_score(turns: list[ReviewedTurn]) -> float | None:
-    """Return the mean log score of the turns after the start at which the other player held cards."""
+    """Return the mean log score of turns after the start at which the other player held cards."""
     scores = [turn.log_score for turn in turns[1:] if turn.observation.opponent_count > 0 and turn.log_score is not None]
     return sum(scores) / len(scores) if scores else None

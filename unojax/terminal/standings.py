@@ -25,7 +25,6 @@ def fitting(standings: Standings) -> list[Table | str]:
 
 
 def rating_table(standings: Standings) -> Table:
-    """Return the agents, the best first."""
     title = f"Ratings in Elo points ({tables.plus_minus()} 95 % interval), mean 0"
     table = tables.grid(title, ("", "agent"), ("rating", "score, %", "games", "decisions", "each"))
     for place, row in enumerate(standings.agents, 1):
@@ -42,7 +41,7 @@ def rating_table(standings: Standings) -> Table:
 
 
 def score_table(standings: Standings, *, names: bool = True) -> Table:
-    """Return the scores of every agent against every other one; columns are numbered as the rows, optionally with names."""
+    """Return each agent's scores against the others; columns are numbered as the rows, optionally named."""
     table = tables.grid(title=_title("Score of row against column", standings))
     table.add_column("", justify="right", no_wrap=True)
     if names:
@@ -61,7 +60,7 @@ def score_table(standings: Standings, *, names: bool = True) -> Table:
 
 
 def match_table(standings: Standings) -> Table:
-    """Return the same scores with one match per line, for many agents."""
+    """Return the same scores with one match a line, for many agents."""
     table = tables.grid(_title("Score of the first against the second", standings), ("first", "second"), ("score",))
     for row, other in combinations(standings.agents, 2):
         match = standings.match(row.name, other.name)

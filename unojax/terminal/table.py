@@ -1,4 +1,4 @@
-"""A table on a terminal, at its full width: events, the belief, the advice."""
+"""A table: events, the belief, the advice."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _MOST_COLUMNS: Final = 120
 
 
 def names_of(game: SeenGame) -> tuple[str, str]:
-    """Return the names of the players; the observer is "you"."""
+    """Return the players' names; the observer is "you"."""
     return (YOU, THEY) if game.player == 0 else (THEY, YOU)
 
 
 def event(game: SeenGame, number: int) -> Text:
-    """Describe event `number`, from 1, in a sentence."""
+    """Describe event `number`, from 1."""
     what, before, after = game.events[number - 1], game.observations[number - 1], game.observations[number]
     head = Text(f"{number:>3}  ", style="dim")
     if what.kind == "count":
@@ -45,12 +45,11 @@ def event(game: SeenGame, number: int) -> Text:
 
 
 def events(game: SeenGame) -> list[Text]:
-    """Describe all events."""
     return [event(game, number) for number in range(1, len(game.events) + 1)] or [Text("Nothing has happened yet.")]
 
 
 def state(table: Table, looked: WinEstimate, *, width: int) -> list[Text]:
-    """Return the observer's knowledge: top card, own hand, belief over the other hand, win probability."""
+    """Return top card, own hand, belief over the other hand, win probability."""
     view, width = table.view, min(width, _MOST_COLUMNS)
     if table.is_over:
         return [Text(capitalized(result_words(read_scene(view), names_of(table.game))) + ".", style="bold")]
@@ -67,7 +66,7 @@ def _has_acted(table: Table) -> bool:
 
 
 def belief(looked: WinEstimate, view: Observation, *, width: int, has_acted: bool) -> list[Text]:
-    """Return the belief over the other hand: whether it can play, colours, likeliest cards, type of the opponent."""
+    """Return the belief over the other hand: can it play, colours, likeliest cards, opponent type."""
     figures = looked.belief
     can_play = f"can they play on this? {whole_percent(1 - float(figures.prob_no_playable))} %"
     lacks = ", ".join(f"{cards.COLOR_NAMES[c]} {whole_percent(1 - figures.prob_color[c])}" for c in drawing.colors_of(view.rules))
@@ -85,13 +84,12 @@ def belief(looked: WinEstimate, view: Observation, *, width: int, has_acted: boo
 
 
 def wins(looked: WinEstimate) -> Text:
-    """Return the observer's win probability, in words."""
     chance = f"{whole_percent(looked.win_probability)} {plus_minus()} {100 * float(looked.win_error):.0f} %"
     return Text.assemble("You win ", (chance, "bold"), " if both play on as the rollouts do.")
 
 
 def advice(pooled: Pooled, view: Observation, *, width: int) -> list[Text]:
-    """Return the advised play, and each play's win probability and cost, the best first."""
+    """Return each play's win probability and cost, the best first."""
     has_drawn, width = bool(view.has_drawn), min(width, _MOST_COLUMNS)
     name = drawing.action_name(pooled.recommended, has_drawn=has_drawn)
     if len(pooled.plays) == 1:
@@ -116,7 +114,7 @@ def _play(play: PooledPlay, recommended: int, *, has_drawn: bool) -> Text:
 
 
 def turn(table: Table) -> str:
-    """Return the player and the expected event, before the prompt."""
+    """Return the player and the expected event, for the prompt."""
     view = table.view
     if table.is_my_turn:
         return "you" if not view.penalty else f"you, {int(view.penalty)} to draw"

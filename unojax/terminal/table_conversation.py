@@ -24,14 +24,11 @@ from unojax.terminal.tables import without_trailing_blanks
 
 @dataclass
 class TableConversation:
-    """A game tracked in a terminal.
+    """A game tracked in a terminal; `read`, `console`, `animate` as in `Conversation`.
 
     Attributes:
         table: The game.
-        read: Function that shows a prompt and returns the next line; raises EOFError at the end of input.
-        console: Console for all other output.
         path: File in which the game is saved; None: not saved.
-        animate: Whether to show that the program is computing; for terminals.
     """
 
     table: Table
@@ -69,7 +66,6 @@ class TableConversation:
         return status
 
     def _obey(self, entered: Input) -> None:
-        """Execute a line. Raises ValueError, in words for the person, if that is impossible."""
         table, number, before = self.table, entered.number, len(self.table.events)
         if entered.command is None:
             table.play(entered.rest)
@@ -94,7 +90,7 @@ class TableConversation:
         return self._show()
 
     def _show(self, table: Table | None = None) -> None:
-        """Show the observer's knowledge, and the advice if there is a choice."""
+        """Show the belief, and the advice if there is a choice."""
         table, width = table or self.table, self.console.width
         with self._working():
             self._warmed.result()
@@ -117,7 +113,7 @@ class TableConversation:
         self.console.file.write(without_trailing_blanks(capture.get()))
 
     def _save(self) -> None:
-        """Write the file, if there is one. A full disk must not lose the game."""
+        """Write the file. A full disk must not lose the game."""
         if self.path is None:
             return
         try:
@@ -127,7 +123,7 @@ class TableConversation:
 
 
 def words_of(table: Table) -> tuple[str, ...]:
-    """Return the words that an entry may hold next: possible events, and what a challenge of the person's own showed."""
+    """Return the words that an entry may hold next: events, and what an own challenge showed."""
     possible = table.possible()
     if not (table.is_my_turn and "challenge" in possible):
         return possible
@@ -136,7 +132,7 @@ def words_of(table: Table) -> tuple[str, ...]:
 
 
 def complete_words(words: Callable[[], tuple[str, ...]]) -> None:
-    """Complete these words with the Tab key, if the terminal supports it."""
+    """Complete these words with the Tab key, if the terminal can."""
     with suppress(ImportError):
         import readline
 

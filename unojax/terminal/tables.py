@@ -1,4 +1,4 @@
-"""Tables, numbers with their errors, and words shared by several results. Imports no JAX."""
+"""Tables, and numbers with their errors. Imports no JAX."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FINE: Final = 0.0015
 
 
 def show(*parts: RenderableType) -> None:
-    """Print results. Numbers stay uncoloured, and brackets are literal."""
+    """Print results; numbers stay uncoloured, brackets are literal."""
     console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
     # A narrow terminal wraps the lines of a table; rich would omit columns.
     console.width = max(console.width or WIDTH, _FOLDED, *map(_least_width, parts))
@@ -34,7 +34,6 @@ def show(*parts: RenderableType) -> None:
 
 
 def without_trailing_blanks(text: str) -> str:
-    """Remove rich's trailing blanks from every line."""
     return re.sub(r"[ ]+$", "", text, flags=re.MULTILINE)
 
 
@@ -53,7 +52,7 @@ def _least_width(part: RenderableType) -> int:
 
 
 def grid(title: str, texts: Sequence[str] = (), numbers: Sequence[str] = ()) -> Table:
-    """Return a table with a rule under its header and nothing else, as wide as its cells.
+    """Return a table with a rule under its header and nothing else.
 
     Args:
         title: Title above the table.
@@ -71,7 +70,6 @@ def grid(title: str, texts: Sequence[str] = (), numbers: Sequence[str] = ()) -> 
 
 
 def facts(rows: dict[str, str]) -> Table:
-    """Arrange names and their descriptions."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
@@ -81,37 +79,36 @@ def facts(rows: dict[str, str]) -> Table:
 
 
 def plus_minus() -> str:
-    """Return the sign before an error, in the encoding of stdout."""
+    """Return ± in the encoding of stdout."""
     return "±" if (sys.stdout.encoding or "").lower().startswith("utf") else "+-"
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
-    """Return a count with its noun: `1 game`, `2,000 games`."""
+    """Return `1 game`, `2,000 games`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def percent(value: float, error: float, *, sign: bool = False) -> str:
-    """Return a share and its error in per cent, `63.2 ± 0.4`, with a second decimal if the error is small."""
+    """Return `63.2 ± 0.4` in per cent, with a second decimal if the error is small."""
     decimals = 1 if error == 0 or error > _FINE else 2
     return f"{100 * value:{'+' if sign else ''}z.{decimals}f} {plus_minus()} {100 * error:.{decimals}f}"
 
 
 def percent_between(value: float, interval: tuple[float, float]) -> str:
-    """Return a share and the ends of its interval in per cent: `68.2 (67.8-68.6)`."""
+    """Return a share and its interval in per cent: `68.2 (67.8-68.6)`."""
     low, high = interval
     decimals = 1 if high - low > 2 * _FINE else 2
     return f"{100 * value:.{decimals}f} ({100 * low:.{decimals}f}-{100 * high:.{decimals}f})"
 
 
 def percent_within(value: float, interval: tuple[float, float]) -> str:
-    """Return a share and half its interval in per cent, or the ends of an asymmetric one, as of a few games."""
+    """Return `percent`, or `percent_between` of an asymmetric interval, as of a few games."""
     half = (interval[1] - interval[0]) / 2
     is_skewed = abs(sum(interval) / 2 - value) > _SKEWED * half
     return percent_between(value, interval) if is_skewed else percent(value, half)
 
 
 def duration(seconds: float) -> str:
-    """Return a time in a suitable unit."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
@@ -119,12 +116,11 @@ def duration(seconds: float) -> str:
 
 
 def rate(games_per_second: float) -> str:
-    """Return games per second as text."""
     return f"{games_per_second:,.0f} games/s" if games_per_second >= 10 else f"{games_per_second:.2g} games/s"
 
 
 def rules_text(rules: Rules) -> str:
-    """Return the rules that differ from the defaults: by the preset's name if there is one."""
+    """Return the rules that differ from the defaults, or the preset's name."""
     if rules.name is not None:
         return rules.name
     named = (f"deck of {rules.num_cards} cards" if name == "deck" else f"{name}={value}" for name, value in rules.changes.items())
@@ -132,7 +128,7 @@ def rules_text(rules: Rules) -> str:
 
 
 def player_0_begins(rules: Rules) -> bool:
-    """Return whether player 0 always begins: the rules draw no lot, and no start card skips a player."""
+    """Return whether the rules draw no lot, and no start card skips a player."""
     return rules.first_player == "zero" and rules.start_effects == "none"
 
 

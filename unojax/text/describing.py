@@ -16,7 +16,7 @@ from unojax.text.position import format_position
 
 
 def describe(position: State | Observation) -> str:
-    """Return a position as one short line for `repr`, for any values of its fields."""
+    """Return a position as one short line, for any values of its fields."""
     what = type(position).__name__
     try:
         values = [getattr(position, each.name) for each in fields(position) if each.name != "rules"]

@@ -44,7 +44,7 @@ def check_text(text: object, what: str, example: str) -> None:
 
 
 def in_notation(text: str) -> str:
-    """Convert card names in words, such as `red 5` and `wild draw four`, to the notation, in capitals."""
+    """Convert card names in words, such as `red 5` and `wild draw four`, to the notation."""
     text = text.upper()
     for words, name in _IN_WORDS:
         text = words.sub(name, text)
@@ -52,9 +52,7 @@ def in_notation(text: str) -> str:
 
 
 def parse_cards(text: str) -> np.ndarray:
-    """Read cards separated by blanks or commas, `"R5 YS, W+4"`: canonical one-hot, bool[108]. The empty text is the empty set.
-
-    Cards may also be in words, `"red 5, yellow skip, wild draw four"`, or as `"R 5"`.
+    """Read cards separated by blanks or commas, also in words, `"R5 YS, wild draw four"`: canonical one-hot, bool[108].
 
     Raises:
         ValueError: If a name is unknown, or a card occurs more often than its copies.
@@ -63,7 +61,7 @@ def parse_cards(text: str) -> np.ndarray:
 
 
 def format_cards(onehot: ArrayLike) -> str:
-    """Return a set of cards as text, sorted by type: `"R5 YS W+4"`. The empty set is the empty text.
+    """Return a set of cards sorted by type: `"R5 YS W+4"`; the empty set is the empty text.
 
     Raises:
         ValueError: If `onehot` is not a canonical one-hot, bool[108].
@@ -72,9 +70,7 @@ def format_cards(onehot: ArrayLike) -> str:
 
 
 def parse_action(text: str) -> int:
-    """Read an action: `"R5"`, `"W:R"`, `"draw"`, `"challenge"` to 0..61. Passing is `"draw"` too.
-
-    Cards may also be in words, `"red 5"`, `"wild red"`.
+    """Read an action, also in words: `"R5"`, `"wild red"`, `"draw"` (a pass too), `"challenge"` to 0..61.
 
     Raises:
         ValueError: If the text is not an action, a wild has no declared colour, or a coloured card has one.
@@ -97,10 +93,10 @@ def parse_action(text: str) -> int:
 
 
 def format_action(action: Any) -> str:
-    """Return an action 0..61, a Python, NumPy or JAX integer, in the notation of `parse_action`.
+    """Return an integer action 0..61, of Python, NumPy or JAX, as `parse_action` reads it.
 
     Raises:
-        ValueError: If it is not an integer, an array of several, or out of range.
+        ValueError: If it is anything else.
     """
     number = _single_integer(action)
     if number is None or not 0 <= number <= cards.CHALLENGE:
@@ -113,7 +109,7 @@ def format_action(action: Any) -> str:
 
 
 def _single_integer(value: Any) -> int | None:
-    """Return an integer scalar of any library, except True and False; None for other values."""
+    """Return an integer scalar of any library; None for booleans and other values."""
     if isinstance(value, bool) or getattr(value, "shape", ()) != ():
         return None
     try:
@@ -123,7 +119,7 @@ def _single_integer(value: Any) -> int | None:
 
 
 def parse_counts(text: str, what: str = "cards") -> np.ndarray:
-    """Read the copies of each type in a list of card names: int[54].
+    """Read the copies of each type in a list of cards: int[54].
 
     Raises:
         ValueError: As in `parse_cards`; the message calls the cards `what`.
@@ -160,15 +156,15 @@ def checked_counts(onehot: ArrayLike, what: str) -> np.ndarray:
 
 
 def names_of(counts: np.ndarray) -> list[str]:
-    """Return the names of the cards of a multiset int[54], sorted by type."""
+    """Return the names of a multiset int[54], sorted by type."""
     return [cards.TYPE_NAMES[t] for t in np.repeat(np.arange(cards.NUM_TYPES), counts)]
 
 
 def join_cards(counts: np.ndarray) -> str:
-    """Return a multiset int[54] as one word, `R5,YS,W+4`; `-` if it is empty."""
+    """Return a multiset int[54] as one word, `R5,YS,W+4`; `-` if empty."""
     return ",".join(names_of(counts)) or EMPTY
 
 
 def split_cards(word: str, what: str) -> np.ndarray:
-    """Read what `join_cards` wrote: int[54]."""
+    """Read `join_cards`: int[54]."""
     return parse_counts("" if word == EMPTY else word, what)

@@ -48,7 +48,7 @@ _observe = jax.jit(observe)
 def format_observation(observation: Observation) -> str:
     """Return one player's view in a few lines for people, readable by `parse_observation`.
 
-    A top card that was reshuffled into the deck (`Rules.reshuffle_top`) is marked, `~R5`.
+    A top card that was reshuffled into the deck is marked, `~R5`.
 
     Raises:
         ValueError: If it is not an observation, or a batch.
@@ -86,7 +86,7 @@ def format_observation(observation: Observation) -> str:
 
 
 def format_view(observation: Observation, *, steps: int = 0) -> str:
-    """Return one player's view as one line, with the number of cards in the other hand, readable by `parse_observation`.
+    """Return one player's view as one line, readable by `parse_observation`.
 
     Raises:
         ValueError: If it is not an observation, or a batch.
@@ -136,7 +136,7 @@ def make_observation(
         opponent: Number of cards in the other hand.
         pile: Other known cards on the pile; all others count as unseen.
         penalty: Cards that the player to move must draw now: 2 or 4, or more if penalties stack, with the other +2 or Wild+4 in
-            `pile`. For a Wild+4 that may be challenged, add the colour that was active before it, `4?R`. 0 or nothing: none.
+            `pile`. For a Wild+4 that may be challenged, add the colour before it, `4?R`. 0 or nothing: none.
         opponent_begins: Whether the other player moves next.
         rules: Rules of the game, or the name of a preset.
 
@@ -150,7 +150,7 @@ def make_observation(
 
 
 def _one_top(top: str) -> str:
-    """Return the top card in the notation of positions. Raises ValueError if it is invalid, or a wild without its colour."""
+    """Return the top card in the notation of positions. Raises ValueError if it is invalid."""
     check_text(top, "top", "R0")
     name = top.strip().upper()
     if name in ("W", "W+4"):
@@ -165,7 +165,7 @@ def _one_top(top: str) -> str:
 
 
 def _listed(what: str, text: str) -> str:
-    """Return cards in the notation of positions. Raises ValueError, which calls them `what`, if one is invalid."""
+    """Return cards in the notation of positions. Raises ValueError, which calls them `what`."""
     check_text(text, what, "R5 YS, W+4")
     names = [word.upper() for word in re.split(r"[\s,]+", text.strip()) if word]
     try:
@@ -176,7 +176,7 @@ def _listed(what: str, text: str) -> str:
 
 
 def _pending(penalty: int | str, top: str, rules: Rules) -> str:
-    """Return a penalty in the notation of positions. Raises ValueError if it is invalid, or its challenge is unspecified."""
+    """Return a penalty in the notation of positions. Raises ValueError if it is invalid."""
     text = str(penalty).strip() or "0"
     if (found := _PENALTY.fullmatch(text)) is None:
         raise ValueError(
@@ -198,8 +198,8 @@ def parse_observation(text: str, *, rules: Rules | str = Rules()) -> Observation
     """Read one player's view of an unfinished game.
 
     Args:
-        text: The lines of `format_observation`, or a line as of `format_position` with the number of the other player's cards
-            instead of one hand. The steps of such a line are ignored.
+        text: The lines of `format_observation`, or a line of `format_position` with the number of the other player's cards
+            instead of one hand, whose steps are ignored.
         rules: Rules of the game, or the name of a preset.
 
     Raises:
@@ -222,13 +222,12 @@ def parse_observation(text: str, *, rules: Rules | str = Rules()) -> Observation
 
 
 def _read(places: list[str], fields: list[str], observer: int, rules: Rules) -> Observation:
-    """Read the parts of a view, from `_split_view`."""
     places[1 - observer] = _some_hand(places, observer, fields, rules)
     return _observe(read_position(places, *fields, rules=rules), np.int32(observer))
 
 
 def _split_view(fields: list[str]) -> tuple[list[str], list[str], int]:
-    """Split a line into the four places, the other six fields, and the player whose hand is shown."""
+    """Split a line into four places, six fields, and the player whose hand is shown."""
     places = fields[0].split("/")
     is_hidden = [place.isdigit() for place in places[:2]]
     if len(fields) != 7 or len(places) != 4 or sum(is_hidden) != 1:
@@ -259,10 +258,7 @@ def _split_lines(lines: re.Match[str]) -> tuple[list[str], list[str], int]:
 
 
 def _some_hand(places: list[str], observer: int, fields: list[str], rules: Rules) -> str:
-    """Return a possible hand of the other player, of the right size and with the card written as just drawn.
-
-    The observation does not depend on the choice of cards.
-    """
+    """Return a possible hand of the other player, with the card written as just drawn; the observation is the same for all."""
     top, (mover, _, drawn) = fields[0], fields[1].partition(DRAWN_CARD)
     hand, under = (
         split_cards(place, name) for place, name in ((places[observer], f"hand of player {observer}"), (places[2], "pile"))

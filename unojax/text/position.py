@@ -34,7 +34,7 @@ _legal_mask = jax.jit(game.legal_mask)
 
 
 class _Turn(NamedTuple):
-    """Turn-dependent fields; `drawn` and `contested` as in `State`."""
+    """Facts of a turn; `drawn` and `contested` as in `State`."""
 
     player: int
     penalty: int
@@ -61,15 +61,15 @@ def make_state(
     Args:
         hand0, hand1: The players' cards, as in `parse_cards`. Neither may be empty: a player without cards has won.
         top: Top card of the pile.
-        color: Active colour, a name such as "red" or its letter. Required for a wild top; else the top card's own or None.
-        pile: Other cards of the pile, under the top card.
+        color: Active colour, a name such as "red" or its letter; required for a wild top.
+        pile: Other cards of the pile.
         deck: Cards left to draw. None: all other cards of `rules.deck`.
         player: Player to move next, 0 or 1.
         penalty: Cards that this player must draw: 2 for a +2 on top, 4 for a Wild+4, or 0 after the draw. More if penalties
             stack, with the other such cards in `pile`, or after a failed challenge.
         rules: Rules of the game, or the name of a preset. Hands, top, pile and deck must add up to its deck exactly.
-        drawn: Card that the player has drawn in an unfinished turn, if the rules have such turns.
-        contested: Colour that was active before the pending Wild+4, if it may be challenged; a name or a letter.
+        drawn: Card that the player has drawn in an unfinished turn.
+        contested: Colour before the pending Wild+4, if it may be challenged.
 
     Raises:
         ValueError: If an argument is out of range, or they contradict each other.
@@ -94,7 +94,7 @@ def make_state(
 
 
 def format_position(state: State) -> str:
-    """Return a whole position as one line; the grammar is in `unojax.text`.
+    """Return a whole position as one line.
 
     Raises:
         ValueError: If it is not a state, a batch, or its cards are not those of its rules.
@@ -134,7 +134,7 @@ def format_position(state: State) -> str:
 
 
 def parse_position(text: str, *, rules: Rules | str = Rules()) -> State:
-    """Read a position that `format_position` wrote, or one written by hand.
+    """Read a position of `format_position`, or one written by hand.
 
     Raises:
         ValueError: If it has another form, or is impossible under the rules.
@@ -156,7 +156,7 @@ def read_position(
     """Read the parts of a position.
 
     Raises:
-        ValueError: If a part has another form, or the position is impossible under the rules.
+        ValueError: As in `parse_position`.
     """
     hand0, hand1, under = (
         split_cards(place, name) for place, name in zip(places[:3], ("hand of player 0", "hand of player 1", "pile"), strict=True)
@@ -251,7 +251,7 @@ def _checked_state(
 
 
 def _check_result(state: State, result: str) -> None:
-    """Raise `ValueError` if a game with these cards (on the host) can't be unfinished, or end in this way."""
+    """Raise ValueError if a game with these cards can't be unfinished, or end in this way."""
     if result not in _RESULTS:
         raise ValueError(f"result must be * (unfinished), 0 or 1 (the winner), = (drawn) or T (truncated), got {result!r}")
     steps, limit = int(state.step_count), state.rules.max_steps
@@ -294,7 +294,7 @@ def _check_result(state: State, result: str) -> None:
 
 
 def _penalties(top_rank: int, pile: np.ndarray, rules: Rules) -> tuple[int, ...]:
-    """Return the penalties that can be pending under a top card, on a pile int[54]."""
+    """Return the penalties that can be pending on a pile int[54]."""
     of_card = cards.DRAW_OF_RANK[top_rank]
     if not of_card:
         return (0,)
@@ -306,7 +306,7 @@ def _penalties(top_rank: int, pile: np.ndarray, rules: Rules) -> tuple[int, ...]
 
 
 def _check_turn(state: State) -> None:
-    """Raise `ValueError` if the rules exclude a position's drawn card or contested colour (on the host)."""
+    """Raise ValueError if the rules exclude a position's drawn card or contested colour."""
     rules, player, penalty = state.rules, int(state.current_player), int(state.penalty)
     if state.contested >= 0 and not (
         rules.wild_draw_four == "challenge" and state.top_rank == cards.WILD_DRAW_FOUR and penalty and penalty % 4 == 0
@@ -330,7 +330,7 @@ def _check_turn(state: State) -> None:
 
 
 def _one_card(text: str, what: str) -> int:
-    """Read the type of a single card. Raises ValueError, which calls it `what`, if it is invalid."""
+    """Read the type of a single card. Raises ValueError, which calls it `what`."""
     counts = parse_counts(text, what)
     if counts.sum() != 1:
         raise ValueError(f"{what} must be exactly one card, got {text!r}")
@@ -338,7 +338,7 @@ def _one_card(text: str, what: str) -> int:
 
 
 def _color(text: str, what: str) -> int:
-    """Read a colour, a name or a letter. Raises ValueError, which calls it `what`, if it is invalid."""
+    """Read a colour, a name or a letter. Raises ValueError, which calls it `what`."""
     word = text.strip().lower() if isinstance(text, str) else text
     matches = [c for c, long in enumerate(cards.COLOR_NAMES) if word in (long, long[0])]
     if not matches:
@@ -365,7 +365,7 @@ def top_color(top_type: int, color: str | None) -> int:
 
 
 def parse_number(text: str, what: str) -> int:
-    """Read a number. Raises ValueError, which calls it `what`, if it is invalid."""
+    """Read a number. Raises ValueError, which calls it `what`."""
     if not (text.isascii() and text.isdigit()):
         raise ValueError(f"{what} must be a number, got {text!r}")
     return int(text)

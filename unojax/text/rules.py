@@ -10,7 +10,7 @@ from unojax.rules import Rules
 
 
 class _Words:
-    """Words of the sentences for some rules: `{names}` in them are the attributes. They cover only cards in the deck."""
+    """Words for `{names}` in the sentences, under some rules and for cards in the deck."""
 
     def __init__(self, rules: Rules):
         def names(ranks: dict[str, int]) -> list[str]:
@@ -41,7 +41,7 @@ class _Words:
 
 
 def _answer(rules: Rules, name: str, *, is_free: bool) -> str:
-    """Return the cards that can be played on a penalty, in words."""
+    """Return the cards that answer a penalty."""
     if not rules.stacking:
         return "no card can be played against it"
     who = "it may instead play" if is_free else "if it can, it must instead play"
@@ -250,7 +250,7 @@ _SENTENCES: Final[dict[str, tuple[tuple[_Sentence, ...], ...]]] = {
 
 
 def rules_in_words(rules: Rules) -> dict[str, list[str]]:
-    """Return the rules as paragraphs under headings. They cover only cards in the deck."""
+    """Return the rules as paragraphs under headings, for cards in the deck."""
     words = _Words(rules)
     sections = {}
     for heading, paragraphs in _SENTENCES.items():

@@ -1,4 +1,7 @@
-"""Games of browser tabs: one for each, stored in files that survive a reload or a stopped server. Host only."""
+"""Games of browser tabs, stored in files that survive a reload or a stopped server.
+
+A ValueError refuses a request in words for the person.
+"""
 
 from __future__ import annotations
 
@@ -36,22 +39,20 @@ class Defaults:
     pace: float = 0.8
 
     def games(self, folder: Path, send: Send) -> Games:
-        """Return the games of a server."""
         return Games(folder, self, send)
 
 
 class Tab(Face):
-    """Face of a board in a tab. Every position is written to a file before it is shown."""
+    """Face of a board in a tab. A position is written to a file before it is shown."""
 
     def __init__(self, name: str, path: Path, send: Send):
         self._name, self._path, self._send = name, path, send
 
     def send_words(self, content: dict[str, Any]) -> None:
-        """Send the page a message."""
         self._send(self._name, {"kind": "custom", "content": content})
 
     def _send_state(self, state: dict[str, Any], record: GameFile | None) -> None:
-        """Write the record, if there is a new one, and send the page its data."""
+        """Write the record, if it is new, and send the page its data."""
         trouble = ""
         if record is not None:
             try:
@@ -99,7 +100,7 @@ class TabGame(Tab, BoardGame):
         return put_aside(self._path) if is_begun and not self.is_over else None
 
     def tell_of(self, aside: Path | None) -> None:
-        """Show the place of the game that was set aside."""
+        """Show where the game was set aside."""
         if aside is not None:
             self.tell(_where(aside))
 
@@ -110,7 +111,7 @@ class TabGame(Tab, BoardGame):
 
     @property
     def choices(self) -> dict[str, Any]:
-        """Return opponent, seat and rules as the form for a new game has them."""
+        """Return opponent, seat and rules for the form of a new game."""
         rules = self._rules
         return {
             "opponent": self._agent.name,
@@ -122,7 +123,7 @@ class TabGame(Tab, BoardGame):
 
 
 class Games:
-    """Games of all tabs. Not thread-safe: one thread calls at a time."""
+    """Games of all tabs. One thread calls at a time."""
 
     def __init__(self, folder: Path, defaults: Defaults, send: Send):
         self._store, self._defaults, self._send = Store[TabGame](folder), defaults, send
@@ -131,7 +132,7 @@ class Games:
         """Answer a message of a tab.
 
         Raises:
-            ValueError: If the request is refused; the message is for the person.
+            ValueError: If the request is refused.
             RuntimeError: If the opponent or the device fails.
         """
         kind = message.get("kind")
@@ -202,9 +203,9 @@ class Games:
         self._replace(name, now, game, saved.seed, saved)
 
     def _replace(self, name: str, now: TabGame, game: TabGame, seed: int | None, past: GameFile | None = None) -> None:
-        """Begin a game in place of the present one, which stays if that fails.
+        """Begin a game in place of the present one, which stays or is restored if that fails.
 
-        The page shows a game from its deal on, before the opponent has moved. A failure after that restores the former game.
+        The page shows a game from its deal on, before the opponent has moved.
         """
         game.number_from(now)
         aside = now.put_aside_unfinished()
@@ -239,7 +240,7 @@ def _where(aside: Path) -> str:
 
 def read_rules(choices: dict[str, Any], now: Rules) -> Rules:
     """Read the rules of a form: a preset or its fields. Missing fields come from the present game, or from the defaults if that
-    game uses a preset. Raises ValueError if the rules are invalid.
+    game uses a preset.
     """
     preset = choices.get("preset", _FIELDS)
     if preset != _FIELDS:

@@ -54,7 +54,7 @@ class Server:
     Args:
         defaults: Settings of a first game, or of the tables of games that others play.
         port: Port to listen on; 0: a free one.
-        folder: Folder for the games and the token. None: the user's folder for program state, or a new one if the user has none.
+        folder: Folder for the games and the token. None: the user's folder for program state, or a new one.
 
     Raises:
         OSError: If the port is taken, or the folder can't be written.
@@ -83,14 +83,11 @@ class Server:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Host names of this server."""
         return f"{ADDRESS}:{self.port}", f"localhost:{self.port}"
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Settings for all pages: the agents, the seconds before each of the opponent's moves is shown, the largest file size,
-        and the command that runs the server.
-        """
+        """Settings for all pages."""
         command = "unojax table --web" if isinstance(self._defaults, TableDefaults) else "unojax play --web"
         return {"agents": [*AGENTS, *POLICY_NAMES], "pace": self._defaults.pace, "maxFile": _MAX_FILE, "command": command}
 
@@ -149,7 +146,7 @@ class Server:
 
 
 class Guarded(RequestHandler):
-    """Handler that answers only this machine, under the server's own name, with the token."""
+    """Answers only this machine, under the server's own name, with the token."""
 
     def initialize(self, server: Server, name: str = "") -> None:
         self.server, self.file = server, name
@@ -181,7 +178,6 @@ class Guarded(RequestHandler):
         self.clear_header("Server")
 
     def write_error(self, status_code: int, **options: Any) -> None:
-        """Write the error as one line."""
         del options
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         hint = "; open the address that unojax play --web printed" if status_code == 403 else ""
@@ -194,14 +190,14 @@ class Guarded(RequestHandler):
 
 
 class Missing(Guarded):
-    """Handler for unknown paths (404)."""
+    """Unknown paths (404)."""
 
     def get(self) -> None:
         raise HTTPError(404)
 
 
 class Static(Guarded):
-    """Handler for static files."""
+    """Static files."""
 
     def get(self) -> None:
         name = self.file
@@ -215,7 +211,7 @@ class Static(Guarded):
 
 
 class Made(Guarded):
-    """Handler for the generated parts of the board."""
+    """Generated parts of the board."""
 
     def get(self) -> None:
         kind, content = {
@@ -229,7 +225,7 @@ class Made(Guarded):
 
 
 class Record(Guarded):
-    """Handler for the game so far, to step through: from the person's view, and with all cards once it is over."""
+    """The game so far, to step through: from the person's view, and with all cards once it is over."""
 
     async def get(self) -> None:
         name = self.get_query_argument("game", "")
@@ -253,16 +249,14 @@ class Messages(WebSocketHandler, Guarded):
     """Channel of a page: clicks from it, and updates to it."""
 
     def check_origin(self, origin: str) -> bool:
-        """Accept: `prepare` has checked the origin, which a page always sends."""
+        """Accept: `prepare` has checked the origin."""
         return origin.removeprefix("http://") in self.server.hosts
 
     def open(self, *args: str, **options: str) -> None:
         self.name = ""
 
     def on_message(self, message: str | bytes) -> None:
-        """Pass a message to the games' thread, which answers in order. This does not block: the page's pongs and its closing are
-        handled while Python thinks.
-        """
+        """Pass a message to the games' thread, which answers in order, while the page's pongs and closing are handled."""
         try:
             data = json.loads(message)
         except (ValueError, RecursionError):
@@ -278,7 +272,7 @@ class Messages(WebSocketHandler, Guarded):
         return None
 
     def _tell_trouble(self, heard: asyncio.Future[None]) -> None:
-        """Send the page the reason why a message could not be answered."""
+        """Send the page the reason why a message was not answered."""
         # Cancelled: the server stops, and the page reports it.
         error = None if heard.cancelled() else heard.exception()
         if isinstance(error, ValueError):

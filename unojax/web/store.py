@@ -1,4 +1,4 @@
-"""Games of browser tabs in memory and in files: `Store`. Host only."""
+"""Games of browser tabs in memory and in files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
-from unojax.belief.cache import Recent
-
 MAX_LOADED: Final = 32
 """Most games in memory; others are read from their files."""
 KEPT_SECONDS: Final = 30 * 24 * 3600
@@ -22,13 +20,15 @@ _Game = TypeVar("_Game")
 
 
 class Store(Generic[_Game]):
-    """Games by the names of their tabs. Each has a file, and the last used ones are in memory too.
+    """Games by the names of their tabs, each in a file, the last used ones in memory too.
 
     A new store creates the folder, and removes the files of games that have been inactive for `KEPT_SECONDS`.
     """
 
     def __init__(self, folder: Path):
-        self._folder, self._loaded = folder, Recent[str, _Game](MAX_LOADED)
+        self._folder = folder
+        # The last used game is the last entry.
+        self._loaded: dict[str, _Game] = {}
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for path in folder.glob("*.json"):
             with suppress(OSError):
@@ -46,21 +46,20 @@ class Store(Generic[_Game]):
         return self._folder / f"{name}.json"
 
     def find(self, name: str, load: Callable[[Path], _Game]) -> _Game:
-        """Return a game, from memory or else by `load` of its file, which may not exist. Raises ValueError as `path`."""
+        """Return a game, from memory or by `load` of its file, which may not exist."""
         path = self.path(name)
-        return self._loaded.get(name) if name in self._loaded else self.keep(name, load(path))
+        return self.keep(name, self._loaded[name] if name in self._loaded else load(path))
 
     def keep(self, name: str, game: _Game) -> _Game:
-        """Keep a game in memory, and return it."""
-        self._loaded.put(name, game)
+        """Keep a game in memory as the last used one, and return it."""
+        self._loaded.pop(name, None)
+        self._loaded[name] = game
+        if len(self._loaded) > MAX_LOADED:
+            del self._loaded[next(iter(self._loaded))]
         return game
 
     def set_aside(self, name: str, error: Exception) -> str:
-        """Set aside the file of a game that can't continue; return the message for the person, empty without a file.
-
-        Raises:
-            ValueError: As `path` and `put_aside`.
-        """
+        """Set aside the file of a game that can't continue; return the message for the person, empty without a file."""
         if (aside := put_aside(self.path(name))) is None:
             return ""
         why = str(error).partition("\n")[0]

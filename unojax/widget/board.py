@@ -1,4 +1,4 @@
-"""Widget around the games of a board, `unojax.board.game`."""
+"""The board as a widget."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from unojax.viz import position_svg
 class Board(BoardGame, anywidget.AnyWidget):
     """Game of UNO against an agent, played by clicks in a notebook.
 
-    Beside the table are the person's win probability and the belief over the opponent's hand. Both derive from the person's
-    observations. The page receives no hidden card before the end of the game.
+    Beside the table are the person's win probability and the belief over the opponent's hand. The page receives no hidden card
+    before the end of the game.
 
         board = Board(opponent="mc:rollouts=200", seed=3)
         board                      # the last value of a cell: shows itself
@@ -54,14 +54,12 @@ class Board(BoardGame, anywidget.AnyWidget):
         """Deal a game.
 
         Args:
-            opponent: Spec of an agent, see `unojax.specs`. None: `value`, or a search under rules that its network does not
-                support.
+            opponent: Spec of an agent, see `unojax.specs`. None: `value`, or a search if its network does not support the rules.
             seat: Seat of the person. Player 0 moves first, unless the rules choose at random or a start card skips the turn.
             seed: Random seed: the same seed and moves give the same game. None: another game each time.
             rules: Rules of the game, or a preset ("official", "house", "rlcard"). None: those of `start`, or the default ones.
             start: Initial position of the first game, instead of a deal.
-            adviser: Spec of a flat Monte Carlo search with the person's observations. Its belief is drawn, its rollout policies
-                estimate the win probability, and it gives the hints.
+            adviser: Spec of a flat Monte Carlo search for belief, win probability and hints.
             show_belief: Draws the probability that the opponent holds each card.
             show_win_probability: Shows the person's win probability, also in hints.
             theme: Theme of the page; "auto" follows the notebook.
@@ -91,18 +89,14 @@ class Board(BoardGame, anywidget.AnyWidget):
         self._advance()
 
     def publish(self, state: dict[str, Any]) -> None:
-        """Send the page its data.
-
-        The data is numbered, because traitlets drops unchanged values, and a second hint may equal the first.
-        """
+        """Send the page its data, numbered: traitlets drops unchanged values, and a second hint may equal the first."""
         self.state = state | {"sent": self.state.get("sent", 0) + 1}
 
     def send_words(self, content: dict[str, Any]) -> None:
-        """Send the page a message."""
         self.send(content)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """Show the widget; where none can be shown, such as in a saved notebook, the position as a picture."""
+        """Show the widget, or the position as a picture where no widget can be shown."""
         bundle = super()._repr_mimebundle_(**kwargs)
         if bundle is None:
             return None
