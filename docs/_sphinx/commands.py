@@ -64,7 +64,7 @@ class Commands(SphinxDirective):
         for command in cli.commands():
             about, groups = groups_of(command)
             shared = groups.pop(_SHARED, [])
-            rules = shared or rules
+            rules = shared if command == "rules" else rules
             actions = [action for group in groups.values() for action in group]
             told += [*_section(f"unojax-{command}", f"``unojax {command}``", f"unojax {command}"), about, ""]
             told += [line for action in actions for line in _option(action)]

@@ -100,7 +100,8 @@ def test_help_names_commands_options_and_choices(capsys):
         assert len(commands()) == 13 and all(re.search(rf"^  {command} ", out, re.MULTILINE) for command in commands())
     shared = ("--json", "--hand-size", "--no-skip-forfeits", "scarcest-color")
     for command, words in (
-        ("simulate", (*POLICIES, *shared, "--deck", "colors=2,ranks=0-5+S,copies=1,wilds=1", "as-given")),
+        ("simulate", (*POLICIES, *shared, "--deck", "as-given")),
+        ("rules", ("colors=2,ranks=0-5+S,copies=1,wilds=1", "None:as--rulessays.")),
         ("arena", ("AGENT", *shared, "--results", "--plot", "--workers")),
     ):
         assert main([command, "--help"]) == 0

@@ -43,13 +43,13 @@ class Advise:
         None,
         "What the player to move sees: unojax.format_position's line with the number of the other player's cards in "
         "place of that hand, 'B7,R2,W/3/Y5/* R5 0 0 0 - *', or the lines of unojax.format_observation. Of a line with both "
-        "hands the other one is not looked at. -: read from standard input. Or say --hand, --top and --opponent.",
+        "hands, the other one is ignored. -: read from standard input. Instead: --hand, --top and --opponent.",
         "POSITION",
     )
     hand: Optional[str] = option(None, "The player's cards, in place of POSITION: 'R1 RS W'.", "CARDS")
     top: Optional[str] = option(None, "The top card of the pile: R0; a wild one with the declared colour: W:B.", "CARD")
-    opponent: CountOrNone = option(None, "How many cards the other player holds.")
-    opponent_begins: Flag = option(False, "The other player moves first after --hand, --top and --opponent.")
+    opponent: CountOrNone = option(None, "Number of cards in the other hand.")
+    opponent_begins: Flag = option(False, "The other player moves first, with --hand.")
     pile: str = option("", "The cards under the top one, as far as they are known: 'R2 G2 GS'.", "CARDS")
     penalty: str = option(
         "",
@@ -60,14 +60,14 @@ class Advise:
     )
     history: str = option(
         "",
-        "What was played since POSITION, separated by blanks: R5, YS, W:B (wild, colour), draw(R5,W) for cards that the "
+        "Actions since POSITION, separated by blanks: R5, YS, W:B (wild, colour), draw(R5,W) for cards that the "
         "player drew and draw for a draw of the other, draw+ if that left its turn open, pass, challenge, challenge(won) or "
-        "challenge(lost) for the player's own. The advice is for the position after it, and what the other player did tells "
-        "about the hidden hand.",
+        "challenge(lost) for the player's own. The advice is for the position after them; the belief uses "
+        "them.",
         "ACTIONS",
     )
     player: Optional[Literal[0, 1]] = option(
-        None, "Who is advised, where POSITION has both hands. By default the player to move in the end."
+        None, "Player to advise, if POSITION has both hands. None: the player to move after --history."
     )
     agent: str = option(
         DEFAULT_SEARCH,
@@ -75,9 +75,9 @@ class Advise:
         "SPEC",
     )
     replicates: CountOrNone = option(
-        None, f"Repeat the search N times with fresh samples and pool them. By default {ADVISE_REPLICATES}."
+        None, f"Repeat the search N times with fresh samples and pool them. none: {ADVISE_REPLICATES}."
     )
-    seconds: Optional[float] = option(None, "Repeat the search for so long instead, compiling not counted.", "S")
+    seconds: Optional[float] = option(None, "Repeat the search for so long instead, not counting compilation.", "S")
     seed: Seed = option(0, "The same seed and replicates give the same advice on the same device.")
     bars: Whole = option(12, "Show the N cards that the other player most likely holds.")
     json: JsonTarget = None

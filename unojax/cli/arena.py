@@ -42,24 +42,24 @@ class Arena:
     agents: tyro.conf.Positional[tuple[str, ...]] = option(MISSING, f"Two or more of: {AGENT_HELP}", "AGENT AGENT [AGENT ...]")
     games: Count = option(
         4000,
-        "Games of each two agents, an even number: with every deal they play two, the seats swapped. Ctrl-C stops and "
-        "shows what is complete.",
+        "Games of each pair of agents, an even number: two with each deal, the seats swapped. Ctrl-C stops and shows the "
+        "complete batches.",
     )
     to: CountOrNone = option(
         None,
-        "Play matches of several rounds to so many points, 500 say, under rules with --points (official has them); the "
-        "games above are matches then. none: single games.",
+        "Play matches of several rounds to so many points, such as 500, under rules with --points, such as official; "
+        "--games counts matches then. none: single games.",
         "POINTS",
     )
     series: Count = option(
         1,
-        "Play so many deals in a row, through which agents remember what they inferred about each other (those that "
-        "know types of opponents, as mc and value). 1: agents begin each game without memory.",
+        "Deals in a row through which agents with several opponent types, such as mc and value, remember what they inferred "
+        "about each other. 1: each game begins without memory.",
     )
     adjust: CountOrNone = option(
         None,
-        "Reduce the variance of the scores (AIVAT-style) by so many rollouts of each estimate, 256 say: intervals are "
-        "half as wide as those of independent games, if agents play well. none: only results count.",
+        "Reduce the variance of the scores (AIVAT-style) by so many rollouts for each estimate, such as 256: intervals of "
+        "strong agents become half as wide. none: only results count.",
         "ROLLOUTS",
     )
     seed: Seed = option(
@@ -71,8 +71,8 @@ class Arena:
     workers: CountOrNone = option(None, "Batches in progress at a time. none: one for each CPU core, or 1 with a GPU.")
     results: Optional[str] = option(
         None,
-        "Append each complete batch to a file, as a line. What is in the file already is not played again, so that a "
-        "stopped run can be resumed and a finished one can be given more games or agents.",
+        "Append each complete batch to a file. Batches in the file are not played again, so the same command resumes a "
+        "stopped run, and can add games or agents to a finished one.",
         "FILE.jsonl",
     )
     plot: Optional[str] = option(None, "Draw the scores and the ratings; needs matplotlib.", "FILE.svg|png")
@@ -114,21 +114,19 @@ class Arena:
         from unojax.device.shares import this_share
 
         latest = None
-        with output.progress(quiet=self.quiet) as progress, naming_options(self, target="to"):
-            task = progress.add_task("compiling", total=None, done="")
+        with output.progress(quiet=self.quiet) as show, naming_options(self, target="to"):
 
-            def show(played: Tournament) -> None:
+            def note(played: Tournament) -> None:
                 nonlocal latest
                 latest = played
                 pace = tables.rate(played.num_finished / played.seconds) if played.seconds else ""
-                what = f"{played.num_finished:,} of {played.num_asked:,}, {pace}"
-                progress.update(task, description="playing", total=played.num_asked, completed=played.num_finished, done=what)
+                show(played.num_finished, f"{played.num_finished:,} of {played.num_asked:,}, {pace}", played.num_asked)
 
             try:
                 played = tournament(
                     self.agents, self.games, rules=rules, seed=self.seed, series=self.series, adjust=self.adjust or 0,
                     target=self.to, batch_size=self.batch_size, workers=self.workers, results=self.results, share=this_share(),
-                    on_progress=show,
+                    on_progress=note,
                 )  # fmt: skip
             except KeyboardInterrupt:
                 return latest, True

@@ -17,6 +17,7 @@ from unojax.cli.options import (
     RuleFields,
     RuleOptions,
     Seed,
+    SeedOrNone,
     WholeOrNone,
     command,
     get_opponent,
@@ -44,31 +45,30 @@ class ShowBelief:
     """Show what one player can know of the other's hand, turn by turn through a game."""
 
     seed: Seed = option(0, "The same seed gives the same game, and on the same device the same belief.")
-    belief_seed: Optional[Seed] = option(
+    belief_seed: SeedOrNone = option(
         None,
-        "Another one gives other particles for the same game: how far apart such beliefs are is the error of each. "
-        "None: the seed of the game.",
+        "Seed of the particles: beliefs of the same game with different seeds differ by their errors. none: --seed.",
     )
-    policies: tuple[str, str] = option(("uniform", "uniform"), f"Who plays as player 0 and as player 1. {POLICY_HELP}", "A B")
+    policies: tuple[str, str] = option(("uniform", "uniform"), f"Players 0 and 1. {POLICY_HELP}", "A B")
     player: Literal[0, 1] = option(0, "The player whose knowledge is shown.")
-    particles: Count = option(1024, "Hypothetical hands that the belief is made of.")
+    particles: Count = option(1024, "Number of hypothetical hands in the belief.")
     opponent_model: str = option(
         "uniform",
-        "How the other player is thought to choose. uniform: any legal action. consistent: nothing is concluded from a "
-        "play but that the card was held. Or a policy with the probability that it acts at random instead, as in guard+0.05, "
-        "which is also meant by guard. Or several, as in uniform|guard*2|linear: it is found out which of them it is, the "
-        "second being twice as likely at first. family, minimax, peer: lists that are ready made.",
+        "Model of the other player's choices. uniform: any legal action. consistent: a play shows only that the card was "
+        "held. A policy: guard+0.05 acts at random with probability 0.05, as guard does by default. Several, as in "
+        "uniform|guard*2|linear: the belief infers the type, with the second twice as likely at first. family, minimax, "
+        "peer: named lists of types.",
         "MODEL",
     )
     start: Optional[str] = option(
         None,
-        "Begin here instead of with a deal; needs --actions. Written as unojax.format_position does: "
+        "Initial position instead of a deal, in the notation of unojax.format_position; needs --actions: "
         "'B7,W/Y0,G4,W+4/R5,Y5/* R+2 1 2 0 - *'.",
         "POSITION",
     )
     actions: Optional[str] = option(
         None,
-        "What is played from --start, separated by blanks: R5, YS, G+2, W:B (wild, colour), W+4:R, draw. The cards of a "
+        "Actions from --start, separated by blanks: R5, YS, G+2, W:B (wild, colour), W+4:R, draw. The cards of a "
         "draw, of either player, can be named, as in draw(R5,W); else they are random.",
         "ACTIONS",
     )
@@ -80,10 +80,10 @@ class ShowBelief:
         is_saved_game=True,
     )
     steps: CountOrNone = option(
-        None, "Stop after N turns; a game of policies, if nothing is said, after 1,000. A turn is a play or a whole draw."
+        None, "Stop after N turns, a play or a whole draw each. none: a game of policies stops after 1,000."
     )
-    turn: WholeOrNone = option(None, "Show turn N alone and in full. Before the first turn of a game it is turn 0.")
-    hide_truth: Flag = option(False, "Leave the other player's real hand out.")
+    turn: WholeOrNone = option(None, "Show turn N alone and in full; turn 0 is the deal.")
+    hide_truth: Flag = option(False, "Omit the other player's real hand.")
     json: JsonTarget = None
     quiet: Quiet = False
     rules: RuleFields = RuleOptions()

@@ -41,7 +41,7 @@ class Evaluate:
         "Opponents; a rating is given against the default ones alone.",
         "AGENT [AGENT ...]",
     )
-    games: Count = option(2000, "Games against each, an even number: with every deal two, the seats swapped.")
+    games: Count = option(2000, "Games against each, an even number: two with each deal, the seats swapped.")
     json: JsonTarget = None
     distributed: Distributed = None
     quiet: Quiet = False

@@ -59,19 +59,11 @@ def _read_count(text: str) -> int:
     return value
 
 
-def _read_count_or_none(text: str) -> int | None:
-    return None if text.lower() == "none" else _read_count(text)
-
-
 def _read_whole(text: str) -> int:
     try:
         return int(text)
     except ValueError:
         raise ValueError(f"must be a whole number, got {text!r}") from None
-
-
-def _read_whole_or_none(text: str) -> int | None:
-    return None if text.lower() == "none" else _read_whole(text)
 
 
 def _read_number(text: str) -> float:
@@ -87,6 +79,10 @@ def _read_seed(text: str) -> int:
     return int(text)
 
 
+def _or_none(read: Callable[[str], _Value]) -> Callable[[str], _Value | None]:
+    return lambda text: None if text.lower() == "none" else read(text)
+
+
 def _spec(read: Callable[[str], _Value], metavar: str) -> tyro.constructors.PrimitiveConstructorSpec[_Value]:
     return tyro.constructors.PrimitiveConstructorSpec(
         nargs=1,
@@ -98,15 +94,16 @@ def _spec(read: Callable[[str], _Value], metavar: str) -> tyro.constructors.Prim
 
 
 Count = Annotated[int, _spec(_read_count, "N")]
-CountOrNone = Annotated[Optional[int], _spec(_read_count_or_none, "N|none")]
+CountOrNone = Annotated[Optional[int], _spec(_or_none(_read_count), "N|none")]
 Whole = Annotated[int, _spec(_read_whole, "N")]
-WholeOrNone = Annotated[Optional[int], _spec(_read_whole_or_none, "N|none")]
+WholeOrNone = Annotated[Optional[int], _spec(_or_none(_read_whole), "N|none")]
 Seed = Annotated[int, _spec(_read_seed, "N")]
+SeedOrNone = Annotated[Optional[int], _spec(_or_none(_read_seed), "N|none")]
 Number = Annotated[float, _spec(_read_number, "X")]
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 POLICY_HELP: Final = f"Two of: {', '.join(POLICY_NAMES)}; my.py:name is one of your own."
 TwoPolicies = Annotated[tuple[str, str], tyro.conf.arg(metavar="A B", help=POLICY_HELP)]
-_JSON_HELP: Final = "Write the results to a file too, as a whole or not at all. -: to stdout, in place of the tables."
+_JSON_HELP: Final = "Write the results to a file too. -: to stdout, instead of the tables."
 Quiet = Annotated[Flag, tyro.conf.arg(help="No progress on the terminal.")]
 JsonTarget = Annotated[Optional[str], tyro.conf.arg(metavar="FILE|-", help=_JSON_HELP)]
 
@@ -137,38 +134,46 @@ def command(cls: type[_Value]) -> type[_Value]:
     return made
 
 
-def _with_fields_of_rules(cls: type[_Value]) -> type[_Value]:
-    """Add an option for each field of `Rules` to a class."""
+def _first_sentence(text: str) -> str:
+    return f"{re.split(r'[.] |;', text)[0].rstrip('.')}."
+
+
+def _with_fields_of_rules(*, at_length: bool) -> Callable[[type[_Value]], type[_Value]]:
+    """Add an option for each field of `Rules` to a class, described in full or by the first sentence."""
     from unojax.docstrings import read_docstring
 
     # Empty if Python omits docstrings (-OO).
     meanings = read_docstring(Rules)[1]
-    for each in fields(Rules):
-        kind, default, metavar = field_types()[each.name], each.default, None
-        help = meanings.get(each.name, "").replace("`", "")
-        help = help[:1].upper() + help[1:]
-        if kind == tuple[int, ...]:
-            kind, default, metavar = str, "full", "DECK"
-        elif kind in (int, int | None):
-            kind = Count if kind is int else CountOrNone
-        elif kind is float:
-            kind = Number
-        if any(each.name in preset.changes for preset in PRESETS.values()):
-            # The named rules decide unless the option is given.
-            kind, default, help = Optional[kind], None, f"{help} None: as --rules says."
-        cls.__annotations__[each.name] = kind
-        setattr(cls, each.name, option(default, help, metavar))
-    return cls
+
+    def extend(cls: type[_Value]) -> type[_Value]:
+        for each in fields(Rules):
+            kind, default, metavar = field_types()[each.name], each.default, None
+            help = meanings.get(each.name, "").replace("`", "")
+            help = help[:1].upper() + help[1:]
+            if kind == tuple[int, ...]:
+                kind, default, metavar = str, "full", "DECK"
+            elif kind in (int, int | None):
+                kind = Count if kind is int else CountOrNone
+            elif kind is float:
+                kind = Number
+            if any(each.name in preset.changes for preset in PRESETS.values()):
+                # The named rules decide unless the option is given.
+                kind, default, help = Optional[kind], None, f"{help} None: as --rules says."
+            cls.__annotations__[each.name] = kind
+            setattr(cls, each.name, option(default, help if at_length else _first_sentence(help), metavar))
+        return cls
+
+    return extend
 
 
 @command
-@_with_fields_of_rules
+@_with_fields_of_rules(at_length=False)
 class RuleOptions:
-    """The rules of the game."""
+    """The rules of the game; unojax rules --help describes them at length. None: as --rules says."""
 
     rules: Literal[tuple(PRESETS)] = option(  # pyright: ignore[reportInvalidTypeForm]
         "default",
-        "Rules with a name; other options change them. default: forced play, no playing of a drawn card. official: the "
+        "Rules with a name, which the other options change. default: forced play, no playing of a drawn card. official: the "
         "sheet's, with drawing at will, the drawn card playable, challenges of a Wild+4 and points. house: stacking, and "
         "drawing until a card can be played. rlcard: those of RLCard's environment.",
     )
@@ -181,6 +186,12 @@ class RuleOptions:
             return replace(PRESETS[self.rules], **given)
         except ValueError as error:
             raise ValueError(as_options(str(error), field_types())) from None
+
+
+@command
+@_with_fields_of_rules(at_length=True)
+class DescribedRuleOptions(RuleOptions):
+    """The rules of the game."""
 
 
 RuleFields = tyro.conf.OmitArgPrefixes[RuleOptions]

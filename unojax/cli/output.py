@@ -184,10 +184,17 @@ def shows_progress(*, quiet: bool) -> bool:
     return not quiet and sys.stderr.isatty()
 
 
-def progress(*, quiet: bool) -> Progress:
-    """Return a bar that disappears when done. Its tasks have a field `done`, shown behind the bar."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]}"), TimeRemainingColumn())
-    return Progress(*columns, console=error_console(), transient=True, disable=not shows_progress(quiet=quiet))
+@contextlib.contextmanager
+def progress(*, quiet: bool, verb: str = "playing", total: int | None = None) -> Iterator[Callable[..., None]]:
+    """Show a bar that disappears when done; yield `show(done, words, total=)`. Until its first call, programs compile."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[words]}"), TimeRemainingColumn())
+    with Progress(*columns, console=error_console(), transient=True, disable=not shows_progress(quiet=quiet)) as bar:
+        task = bar.add_task("compiling", total=total, words="")
+
+        def show(done: int, words: str, total: int | None = total) -> None:
+            bar.update(task, description=verb, total=total, completed=done, words=words)
+
+        yield show
 
 
 @contextlib.contextmanager

@@ -65,7 +65,7 @@ def overview() -> str:
             # Python omits docstrings with -OO.
             summary = (command.__doc__ or "").partition(".")[0]
             rows += textwrap.wrap(f"  {name:{width}}  {summary}", _WIDTH, subsequent_indent=" " * (width + 4)) or [f"  {name}"]
-    rows += ["", "unojax COMMAND --help: its options. unojax --version: what a report of a defect needs to name."]
+    rows += ["", "unojax COMMAND --help: its options. unojax --version: versions, for bug reports."]
     return "\n".join(rows)
 
 

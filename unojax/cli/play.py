@@ -7,7 +7,18 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Optional
 
-from unojax.cli.options import AGENT_HELP, CountOrNone, Flag, RuleFields, RuleOptions, Seed, command, get_opponent, given, option
+from unojax.cli.options import (
+    AGENT_HELP,
+    CountOrNone,
+    Flag,
+    RuleFields,
+    RuleOptions,
+    SeedOrNone,
+    command,
+    get_opponent,
+    given,
+    option,
+)
 from unojax.cli.serving import PageFields, PageOptions
 from unojax.rules import Rules
 from unojax.search import ADVISER_MODEL
@@ -29,29 +40,28 @@ class PlayGame:
         None, f"One of: {AGENT_HELP} None: value, or a search under rules that its network does not know.", "AGENT"
     )
     seat: Literal["0", "1", "random"] = option(
-        "0", "Where you sit. Player 0 moves first, unless the rules draw lots or a start card passes it over."
+        "0", "Your seat. Player 0 moves first, unless the rules choose at random or a start card skips the turn."
     )
-    seed: Optional[Seed] = option(
-        None, "The same seed gives the same deal, and with the same moves the same game. None: another one each time."
+    seed: SeedOrNone = option(
+        None, "The same seed gives the same deal, and with the same moves the same game. none: another one each time."
     )
-    hints: CountOrNone = option(500, "How many games the advice (?) plays out for each legal play; at least 2. none: no advice.")
+    hints: CountOrNone = option(500, "Rollouts of each legal play for the advice (?), at least 2. none: no advice.")
     opponent_model: Optional[str] = option(
         None,
-        "How the advice takes the opponent to choose, as in unojax belief --opponent-model. With several types, as in "
-        "uniform|linear or family, it says what the opponent plays like, and a rematch goes on from there. none: peer.",
+        "Model of the opponent behind the advice, see unojax belief --opponent-model. With several types, such as "
+        "uniform|linear or family, the advice names the likeliest, and a rematch starts from the inferred types. None: peer.",
         "MODEL",
     )
-    auto_draw: Flag = option(False, "Where you can only draw, draw at once, without Enter.")
+    auto_draw: Flag = option(False, "Make forced draws at once, without Enter.")
     save: Optional[str] = option(
         None,
-        "Save the game there, all cards included, after every move, and a rematch beside it. No unfinished game is "
-        "written over. See unojax replay.",
+        "Save the game after every move, all cards included, and a rematch beside it, for unojax replay. An unfinished game "
+        "is not overwritten.",
         "FILE.json",
     )
     resume: Optional[str] = option(
         None,
-        "Go on with an unfinished game that was saved there; it goes on being saved there, or where --save says. "
-        "Opponent, seat, seed and rules are those of the game.",
+        "Resume a saved game, with its opponent, seat, seed and rules. It is saved there again, or where --save says.",
         "FILE.json",
     )
     page: PageFields = PageOptions()

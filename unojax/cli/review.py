@@ -26,7 +26,7 @@ class Review:
         MISSING, "A game that unojax play or unojax table saved.", "FILE.json", is_saved_game=True
     )
     player: Optional[Literal[0, 1]] = option(
-        None, "Whose choices are looked at, by what this player could know. By default the person, or player 0."
+        None, "Player whose choices are reviewed, by this player's knowledge. None: the person, or player 0."
     )
     agent: str = option(DEFAULT_SEARCH, "The search that values the plays: mc or tree, with parameters.", "SPEC")
     replicates: Count = option(REVIEW_REPLICATES, f"Searches of each choice with fresh samples, at least {MIN_REPLICATES}.")

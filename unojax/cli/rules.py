@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import tyro
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from unojax import cards
-from unojax.cli.options import RuleFields, RuleOptions, command
+from unojax.cli.options import DescribedRuleOptions, command
 from unojax.rules import Rules
 from unojax.terminal import tables
 from unojax.text.rules import has_rank, rules_in_words
@@ -17,7 +18,7 @@ from unojax.text.rules import has_rank, rules_in_words
 class ShowRules:
     """Print the rules in words, as the options have them, and the cards."""
 
-    rules: RuleFields = RuleOptions()
+    rules: tyro.conf.OmitArgPrefixes[DescribedRuleOptions] = DescribedRuleOptions()
 
     def run(self) -> int:
         rules = self.rules.build()

@@ -41,9 +41,7 @@ _STEP_BATCH = 256
 class Simulate:
     """Play many games of two policies: who wins how often, and how fast games are."""
 
-    games: Count = option(
-        100_000, "How many games, every one of them played to its end. 1e6 is 1000000. Ctrl-C stops and shows what is complete."
-    )
+    games: Count = option(100_000, "Number of games; 1e6 is 1000000. Ctrl-C stops, and shows those that are complete.")
     policies: TwoPolicies = ("scarcest-color", "uniform")
     seats: Literal["balanced", "as-given"] = option(
         "balanced",
@@ -52,11 +50,11 @@ class Simulate:
     )
     seed: Seed = option(0, "The same seed gives the same games, whatever the batch size and the device.")
     batch_size: CountOrNone = option(None, "Games in progress at a time. none: what suits the device.")
-    out: Optional[str] = option(None, "Write the games as rows too, for pandas and the like.", "FILE.parquet|npz")
+    out: Optional[str] = option(None, "Write the games as rows too, for data frames.", "FILE.parquet|npz")
     rows: Literal["games", "steps"] = option(
         "games",
-        "What a row of --out is. games: who sat where, winner, steps, choices, reshuffles, cards left; the rows come as "
-        "the games end. steps: what was seen, legal and done at each step, for offline training; A is player 0, and "
+        "Content of a row of --out. games: seats, winner, steps, choices, reshuffles, cards left, in the order in which games "
+        "end. steps: observation, legal actions and action, for offline training; A is player 0. "
         "unojax.games.trajectories describes the columns.",
     )
     json: JsonTarget = None
@@ -77,16 +75,11 @@ class Simulate:
 
         share = this_share()
         writing = nullcontext() if self.out is None else output.writing("--out", share.file_of(self.out))
-        with writing as file, output.progress(quiet=self.quiet) as progress:
-            task = progress.add_task("compiling", total=None, done="")
-
-            def show(finished: int, asked: int) -> None:
-                what = f"{finished:,} of {asked:,}"
-                progress.update(task, description="playing", total=asked, completed=finished, done=what)
-
+        with writing as file, output.progress(quiet=self.quiet) as show:
             found = win_rates(
                 self.policies, self.games, rules=rules, seed=self.seed, balanced=self.seats == "balanced",
-                batch_size=self.batch_size, share=share, finish_on_interrupt=True, on_progress=show, on_rows=file and file.add,
+                batch_size=self.batch_size, share=share, finish_on_interrupt=True, on_rows=file and file.add,
+                on_progress=lambda done, asked: show(done, f"{done:,} of {asked:,}", asked),
             )  # fmt: skip
         if not found.complete:
             output.note("simulate", f"stopped after {found.seconds:.1f} s; the results are those of the games begun by then")
@@ -124,15 +117,13 @@ class Simulate:
         key = jax.random.key(self.seed, impl="threefry2x32")
         pair, _ = load_policies(self.policies)
         batch_size, began = min(self.batch_size or _STEP_BATCH, self.games), time.perf_counter()
-        with output.writing("--out", out) as file, output.progress(quiet=self.quiet) as progress:
-            task = progress.add_task("compiling", total=asked, done="")
+        with output.writing("--out", out) as file, output.progress(quiet=self.quiet, total=asked) as show:
             try:
                 options = {"rules": setting.rules, "batch_size": batch_size, "share": share}
                 for rows in stream_trajectories(key, self.games, pair, **options):
                     file.add(rows)
                     num_games, num_rows = num_games + int(rows["done"].sum()), num_rows + len(rows["game"])
-                    what = f"{num_games:,} of {asked:,}"
-                    progress.update(task, description="playing", completed=num_games, done=what)
+                    show(num_games, f"{num_games:,} of {asked:,}")
             except KeyboardInterrupt:
                 if not num_rows:
                     raise

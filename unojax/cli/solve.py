@@ -84,15 +84,13 @@ class Solve:
         from unojax.solve.runs import improve_solution
 
         solution = None
-        with output.progress(quiet=self.quiet) as progress:
-            task = progress.add_task("solving", total=self.iterations, done="")
+        with output.progress(quiet=self.quiet, verb="solving", total=self.iterations) as show:
             try:
                 for solution in improve_solution(
                     tree, iterations=self.iterations, variant=self.variant, tolerance=self.tolerance, path=self.state
                 ):
                     done = solution.state.iteration
-                    what = f"{done:,} iterations, exploitability {solution.exploitability:.2g}"
-                    progress.update(task, completed=done, done=what)
+                    show(done, f"{done:,} iterations, exploitability {solution.exploitability:.2g}")
             except KeyboardInterrupt:
                 if solution is None:
                     raise

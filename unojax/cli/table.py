@@ -16,24 +16,20 @@ if TYPE_CHECKING:
 
 @command
 class FollowTable:
-    """Follow a game at a real table: enter what happens, and see what the other player may hold and what to play."""
+    """Track a game at a real table: enter its events, see the belief and the advice."""
 
     hand: Optional[str] = option(None, "Your cards: 'R1 RS W'. None: the command asks for them.", "CARDS")
     top: Optional[str] = option(
         None, "The top card of the pile: R0; a wild one with the active colour: W:B. None: as above.", "CARD"
     )
     opponent_begins: Flag = option(False, "The other player moves first.")
-    opponent: CountOrNone = option(
-        None, "How many cards the other player holds, to begin in the midst of a game. None: as many as are dealt."
-    )
+    opponent: CountOrNone = option(None, "Number of cards in the other hand, to begin in mid-game. none: as many as are dealt.")
     pile: str = option("", "With --opponent: the cards under the top one, as far as they are known.", "CARDS")
-    penalty: str = option("", "With --opponent: cards to be drawn now, as in unojax advise --penalty.", "N|N?COLOR")
-    save: Optional[str] = option(
-        None, "Save the game there after every event, as you saw it. An older one is replaced.", "FILE.json"
-    )
+    penalty: str = option("", "With --opponent: cards to be drawn now, see unojax advise --penalty.", "N|N?COLOR")
+    save: Optional[str] = option(None, "Save the game after every event, as you saw it. An older one is replaced.", "FILE.json")
     resume: Optional[str] = option(
         None,
-        "Resume a game that was saved there; it is saved there again, or where --save says.",
+        "Resume a saved game. It is saved there again, or where --save says.",
         "FILE.json",
         is_saved_game=True,
     )

@@ -16,8 +16,8 @@ Distributed = Annotated[
     Optional[str],
     tyro.conf.arg(
         metavar="HOST:PORT,PROCESSES,NUMBER|auto",
-        help="This is one of several processes that divide the games, on one machine or more: the address of the first one, how "
-        "many there are, and the number of this one from 0. auto: Slurm, Kubernetes or a TPU pod says so.",
+        help="Divide the games among several processes, on one machine or more: address of the first one, their number, and this "
+        "one's number from 0. auto: as Slurm, Kubernetes or a TPU pod says.",
     ),
 ]
 
