@@ -32,6 +32,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from unojax.analysis.calibration import calibrate
+from unojax.analysis.estimates import Measure
 from unojax.device.compilation_cache import keep_compiled_programs
 from unojax.device.platform import available_cores
 from unojax.files import write_whole
@@ -371,6 +373,30 @@ def spread(values: Any) -> dict[str, float]:
     """Return the median, minimum and maximum."""
     values = np.asarray(values, np.float64)
     return {"median": float(np.median(values)), "min": float(values.min()), "max": float(values.max())}
+
+
+def estimate(measure: Measure) -> dict[str, float]:
+    """Return an estimate with its error."""
+    return {"mean": measure.value, "standard_error": measure.standard_error}
+
+
+def calibration(predicted: np.ndarray, happened: np.ndarray, counted: np.ndarray) -> dict[str, Any]:
+    """Compare probabilities with outcomes, in all and by ten bins, as `unojax.analysis.calibrate` does."""
+    found = calibrate(predicted, happened, counted)
+    rows = zip(found.number.tolist(), found.predicted.tolist(), found.observed, found.surplus, strict=True)
+    return {
+        "mean_absolute_error": found.mean_absolute_error,
+        "bins": [
+            {
+                "number": number,
+                "predicted": mean,
+                "observed": observed.value,
+                "surplus": surplus.value,
+                "standard_error": surplus.standard_error,
+            }
+            for number, mean, observed, surplus in rows
+        ],
+    }
 
 
 def ratio(ours: Timing, theirs: Timing) -> dict[str, float]:

@@ -10,15 +10,15 @@ all observations with a certain predicted probability, that share should occur.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.harness import Config, Task, benchmark
+from benchmarks.harness import Config, Task, benchmark, calibration
 from unojax import cards, game
-from unojax.analysis.calibration import Calibration, calibrate
 from unojax.belief.predictive import predict
 from unojax.belief.updaters import ParticleFilter
 from unojax.observation import observe
@@ -29,31 +29,13 @@ def predictive(config: Config) -> Iterator[Task]:
     """Calibration of the predicted next observations, on the full deck."""
     for number in config.particles:
         settings = config.settings("games", "max_steps", "seed") | {"particles": number}
-        yield Task(settings, lambda settings=settings: figures(measure(**settings)))
+        yield Task(settings, partial(measure, **settings))
 
 
-class Result(NamedTuple):
-    """Result of `measure`.
-
-    Attributes:
-        calibration: Calibration of all predictions.
-        transitions: Number of predicted transitions.
-        missed: Number of transitions whose outcome was not listed, because no particle leads to it.
-    """
-
-    calibration: Calibration
-    transitions: int
-    missed: int
-
-
-def measure(*, games: int, max_steps: int, particles: int, seed: int) -> Result:
+def measure(*, games: int, max_steps: int, particles: int, seed: int) -> dict[str, Any]:
     """Play games, predict every open transition, and compare.
 
-    Args:
-        games: Number of independent games.
-        max_steps: Longest part of a game, in steps.
-        particles: Number of particles.
-        seed: Random seed of games and particles.
+    A transition is `missed` if no particle leads to its outcome, which then was not predicted.
     """
     updater = ParticleFilter(particles)
     update, step, mask = jax.jit(updater.update), jax.jit(game.step), jax.jit(game.legal_mask)
@@ -89,25 +71,4 @@ def measure(*, games: int, max_steps: int, particles: int, seed: int) -> Result:
     for number, (probs, hits) in enumerate(zip(predicted, happened, strict=True)):
         size = len(probs)
         rows[number, :size], outcomes[number, :size], counted[number, :size] = np.minimum(probs, 1), hits, True
-    return Result(calibrate(rows, outcomes, counted), transitions, missed)
-
-
-def figures(result: Result) -> dict[str, Any]:
-    """Return a result as figures of a row: the bins of the predictions, and the rate of missed outcomes."""
-    bins = result.calibration
-    return {
-        "transitions": result.transitions,
-        "missed": result.missed,
-        "mean_absolute_error": bins.mean_absolute_error,
-        "bins": [
-            {
-                "number": number,
-                "predicted": predicted,
-                "observed": observed.value,
-                "surplus": {"mean": surplus.value, "standard_error": surplus.standard_error},
-            }
-            for number, predicted, observed, surplus in zip(
-                bins.number.tolist(), bins.predicted.tolist(), bins.observed, bins.surplus, strict=True
-            )
-        ],
-    }
+    return {"transitions": transitions, "missed": missed, **calibration(rows, outcomes, counted)}

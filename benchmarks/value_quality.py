@@ -22,7 +22,6 @@ from benchmarks.harness import Config, Task
 from training.value.learning import states_of
 from training.value.selfplay import SELF, Episodes, SelfPlay, play_episodes
 from unojax import bits, cards
-from unojax.analysis.calibration import calibrate
 from unojax.analysis.estimates import Measure, estimate_ratio
 from unojax.analysis.forecasts import fit_logistic, log_loss, sigmoid
 from unojax.value.features import features, outlook_of_unseen
@@ -55,18 +54,12 @@ def compare_forecasts(config: Config) -> dict[str, Any]:
     losses = {name: log_loss(predicted, test.result) for name, predicted in predictions.items()}
     found: dict[str, Any] = {"decisions": int(test.counted.sum())}
     for name, predicted in predictions.items():
-        bins = calibrate(predicted, test.result, test.counted)
         found[name] = {
-            "log_loss": _figures(mean_loss(losses[name], test)),
-            "more_than_network": _figures(mean_loss(losses[name] - losses["network"], test)),
-            "calibration_error": bins.mean_absolute_error,
-            "bins": [bins.number.tolist(), bins.predicted.tolist(), [observed.value for observed in bins.observed]],
+            "log_loss": harness.estimate(mean_loss(losses[name], test)),
+            "more_than_network": harness.estimate(mean_loss(losses[name] - losses["network"], test)),
+            **harness.calibration(predicted, test.result, test.counted),
         }
     return found
-
-
-def _figures(measure: Measure) -> dict[str, float]:
-    return {"mean": measure.value, "standard_error": measure.standard_error}
 
 
 class Forecasts(NamedTuple):

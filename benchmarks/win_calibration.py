@@ -20,7 +20,6 @@ from benchmarks import harness
 from benchmarks.harness import Config, Task
 from unojax import agents, game
 from unojax.agents import Agent
-from unojax.analysis.calibration import calibrate
 from unojax.analysis.estimates import estimate_ratio
 from unojax.games.advising import read_search
 from unojax.observation import observe
@@ -64,19 +63,15 @@ def win_calibration(config: Config) -> Iterator[Task]:
 
 
 def measure(config: Config, rules: str, model: str) -> dict[str, Any]:
-    """Compare predictions with results, in all and by tenths: `bins` are the bounds of the nonempty bins of `calibrate`."""
+    """Compare predictions with results, in all and by tenths."""
     said = play(config, as_rules(rules), f"mc:particles={config.particles[0]},model={model}")
     total = np.where(said.counted, said.predicted - said.result, 0.0).sum(-1)
-    overall = estimate_ratio(total, said.counted.sum(-1))
-    bins = []
-    for number, predicted, observed, surplus in zip(*calibrate(said.predicted, said.result, said.counted), strict=True):
-        means = {"number": int(number), "predicted": float(predicted), "observed": observed.value}
-        bins.append({**means, "surplus": surplus.value, "standard_error": surplus.standard_error})
+    found = harness.calibration(said.predicted, said.result, said.counted)
     return {
         "positions": int(said.counted.sum()),
-        "surplus": {"mean": overall.value, "standard_error": overall.standard_error},
-        "tenths": {f"said {one['predicted']:.0%}": f"won {one['observed']:.1%}" for one in bins},
-        "bins": bins,
+        "surplus": harness.estimate(estimate_ratio(total, said.counted.sum(-1))),
+        "tenths": {f"said {one['predicted']:.0%}": f"won {one['observed']:.1%}" for one in found["bins"]},
+        **found,
     }
 
 

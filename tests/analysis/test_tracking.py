@@ -12,7 +12,7 @@ import pytest
 
 from tests.helpers import counts_of, refusals, slow_but
 from unojax import analysis, bits
-from unojax.analysis import Decisions, Recorded, Tracks
+from unojax.analysis import Decisions, Recorded, Tracks, tracking
 from unojax.belief import closed_form, exact
 from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, ExactFilter, ParticleFilter, UniformFilter
 from unojax.decks import small_deck
@@ -171,3 +171,10 @@ def test_refusals() -> None:
             "[0, 1], got 1.5": lambda: calibrate(1.5, np.ones((2, 3), bool)),
         }
     )
+
+
+def test_log_score_is_that_of_the_true_counts():
+    probs, truth = np.full((54, 5), 0.2), np.zeros(54, np.int8)
+    probs[3], truth[3] = [0.0, 0.5, 0.5, 0.0, 0.0], 1
+    row = tracking._row(probs, truth, truth, 1.0, False)
+    assert row.log_score == pytest.approx(53 * np.log(0.2) + np.log(0.5)) and row.expected[3] == 1.5 and row.prob_holds[3] == 1

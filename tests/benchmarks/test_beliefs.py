@@ -11,12 +11,11 @@ import pytest
 
 from benchmarks import belief_agreement, belief_speed, beliefs, harness, plain_filter
 from benchmarks.belief_agreement import SETTINGS, Errors
-from benchmarks.beliefs import NUM_BINS, Scores
 from benchmarks.harness import Program
 from unojax import cards, play_game
-from unojax.analysis import record, track
+from unojax.analysis import Recorded, Tracks
 from unojax.belief.exact import exact_init, exact_update
-from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, UniformFilter, plain_info
+from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, plain_info
 from unojax.decks import small_deck
 from unojax.observation import observe
 from unojax.rules import Rules
@@ -24,61 +23,40 @@ from unojax.rules import Rules
 RULES = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=4)
 
 
-def scores_of(rows: list[list[float]]) -> Scores:
-    log_score = np.array(rows)
-    zeros = np.zeros_like(log_score)
-    return Scores(log_score, zeros, zeros, zeros > 0, zeros > 0, np.zeros((len(rows), NUM_BINS, 3)))
+def tracks_of(rows: list[list[float]]) -> Tracks:
+    """Tracks of games whose log scores after each update are the rows; the start scores something too."""
+    log_score = np.pad(np.array(rows), ((0, 0), (1, 0)), constant_values=-9.0)
+    none = np.zeros((*log_score.shape, 54))
+    return Tracks(none, none.copy(), none.copy(), none > 0, log_score, log_score + 1, log_score > 0)
 
 
 def test_margin_is_paired_by_game():
     """Games differ widely, the beliefs by exactly one nat per update, so the margin has no error."""
     num_updates = np.array([2, 1, 2])
-    ours, other = scores_of([[-1.0, -1.0], [-50.0, 0.0], [-7.0, -9.0]]), scores_of([[-2.0, -2.0], [-51.0, 0.0]])
+    ours, other = tracks_of([[-1.0, -1.0], [-50.0, 7.0], [-7.0, -9.0]]), tracks_of([[-2.0, -2.0], [-51.0, 0.0]])
     assert beliefs.margin(ours, other, num_updates) == pytest.approx({"mean": 1.0, "standard_error": 0.0})
 
 
-def test_calibration():
-    """Bin 3 of two games: predictions 0.35 for 8 cards, 2 of them held; bin 9: all held."""
-    bins = np.zeros((2, NUM_BINS, 3))
-    bins[0, 3], bins[1, 3] = (4, 1.4, 1), (4, 1.4, 1)
-    bins[0, 9] = 2, 2.0, 2
-    got = beliefs.calibration(bins)
-    third, ninth = got["bins"]
-    names = ("bin", "n", "predicted", "observed", "error")
-    assert [third[name] for name in names] == pytest.approx([3, 8, 0.35, 0.25, 0.1])
-    assert (ninth["bin"], ninth["n"], ninth["error"]) == (9, 2, 0)
-    assert got["mean_absolute_error"] == pytest.approx(0.8 * 0.1)
-
-
-def test_bins_count_what_they_should():
-    predicted, number = np.float32([0.0, 0.05, 0.1, 0.95, 1.0, 0.5]), np.arange(6)
-    bins = np.asarray(jax.jit(beliefs._bin)(predicted, number > 0, number < 5))
-    np.testing.assert_allclose(bins[[0, 1, 9]], [[2, 0.05, 1], [1, 0.1, 1], [2, 1.95, 2]], atol=1e-6)
-    assert bins.sum(0)[0] == 5
-
-
-def test_log_score():
-    probs = np.full((54, 5), 0.2)
-    probs[3] = [0.0, 0.5, 0.5, 0.0, 0.0]
-    truth = np.zeros(54, np.int8)
-    truth[3] = 1
-    assert jax.jit(beliefs._log_score)(probs, truth) == pytest.approx(53 * np.log(0.2) + np.log(0.5), rel=1e-5)
-
-
-@pytest.mark.slow
-def test_scores_are_those_of_the_analysis():
-    """`unojax.analysis.track` gives the contents of the bins."""
-    games = record(jax.random.key(0), 6, max_steps=30, rules=RULES)
-    scores, cost = beliefs.score(UniformFilter(), games, seat=1, seed=0)
-    followed = track(jax.random.key(0), games, UniformFilter(), player=1)
-    done = np.arange(1, 31) <= games.num_updates[:, None]
-    np.testing.assert_allclose(scores.log_score, np.where(done, followed.log_score[:, 1:], 0), rtol=1e-4, atol=1e-5)
-    assert (scores.ess_before[done] == 1).all() and (scores.ess_after[done] == 1).all()
-    assert not scores.depleted.any() and not scores.restarted.any() and cost.microseconds_per_update > 0
-    for g in range(6):
-        counted = followed.is_unseen[g, 1:] & done[g, :, None]
-        predicted, held = followed.prob_holds[g, 1:][counted], followed.truth[g, 1:][counted] > 0
-        np.testing.assert_allclose(scores.bins[g].sum(0), (len(predicted), predicted.sum(), held.sum()), rtol=1e-4)
+def test_summary_counts_updates_alone():
+    """Neither the start nor what follows the last update: bin 3 has eight predictions, two of them right, and bin 9 two."""
+    tracks = tracks_of([[-1.0, -3.0, 5.0], [-2.0, 5.0, 5.0]])
+    tracks.is_unseen[:, :, :5] = True
+    tracks.prob_holds[:, :, :5] = 0.35
+    tracks.prob_holds[0, 1:3, 4] = 1.0
+    tracks.prob_holds[1, 1, :3] = 0.35
+    tracks.is_unseen[1, 1, 3:] = False
+    tracks.is_unseen[0, 2, 1:4] = False
+    tracks.truth[0, 1, 0] = tracks.truth[1, 1, 0] = 1
+    tracks.truth[0, 1:3, 4] = 2
+    games = Recorded(None, np.zeros((2, 3)), np.array([2, 1]))  # pyright: ignore[reportArgumentType]
+    summary = beliefs.summarise(tracks, games)
+    assert (summary["games"], summary["updates"], summary["log_score"]["mean"]) == (2, 3, -2)
+    third, ninth = summary["calibration"]["bins"]
+    found = [third[name] for name in ("number", "predicted", "observed", "surplus")]
+    assert found == pytest.approx([8, 0.35, 0.25, 0.1])
+    assert (ninth["number"], ninth["surplus"]) == (2, 0)
+    assert summary["calibration"]["mean_absolute_error"] == pytest.approx(0.8 * 0.1)
+    assert summary["ess_share"]["0.5"] == -1
 
 
 def test_the_filters_to_compare():
@@ -100,7 +78,7 @@ def test_beliefs_are_compared(peers: str):
     assert set(methods) == {"particles 64"} | (others if peers == "--peer" else set())
     for name, method in methods.items():
         assert method["updates"] == row.figures["updates"] > 20 and method["log_score"]["mean"] < 0
-        assert sum(one["n"] for one in method["calibration"]["bins"]) > 100
+        assert sum(one["number"] for one in method["calibration"]["bins"]) > 100
         assert name.startswith("bootstrap") or method["depleted_games"]["mean"] == 0
     assert peers == "--no-peer" or row.figures["margins"]["particles 64 over uniform"]["mean"] > 0
 

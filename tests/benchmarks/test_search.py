@@ -109,9 +109,9 @@ def test_forecasts_are_compared(monkeypatch: pytest.MonkeyPatch):
     (row,) = harness.main("value_quality", ["--rollouts", "20", "--seed", "3"])
     assert seeds == [(6, 0), (7, 20)], "the regression is fitted on other games"
     _, network, unaware, sizes, rollouts = row.figures.values()
-    assert network["more_than_network"]["mean"] == 0 and network["calibration_error"] < 0.02
+    assert network["more_than_network"]["mean"] == 0 and network["mean_absolute_error"] < 0.02
     # An unsure one is off, and rollouts are noisy; hand sizes alone are honest and know less.
-    assert unaware["calibration_error"] > 0.05 > sizes["calibration_error"]
+    assert unaware["mean_absolute_error"] > 0.05 > sizes["mean_absolute_error"]
     for one in (unaware, sizes, rollouts):
         more, error = one["more_than_network"].values()
         assert more > 2 * error > 0
