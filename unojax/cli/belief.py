@@ -19,6 +19,7 @@ from unojax.cli.options import (
     Seed,
     SeedOrNone,
     WholeOrNone,
+    blaming,
     command,
     get_opponent,
     option,
@@ -191,14 +192,10 @@ def _game(request: ShowBelief, key: Array, rules: Rules) -> Replay | SeenGame:
         return _saved_game(request.game, request.steps)
     if request.start is None or request.actions is None:
         return replay.play(key, load_policies(request.policies)[0], rules=rules, max_steps=request.steps)
-    try:
+    with blaming("--start"):
         start = parse_position(request.start, rules=rules)
-    except ValueError as error:
-        raise ValueError(f"--start: {error}") from error
-    try:
+    with blaming("--actions"):
         return replay.replay(start, request.actions, jax.random.fold_in(key, 1), max_steps=request.steps)
-    except ValueError as error:
-        raise ValueError(f"--actions: {error}") from error
 
 
 def _saved_game(path: str, max_steps: int | None) -> Replay | SeenGame:
@@ -206,10 +203,8 @@ def _saved_game(path: str, max_steps: int | None) -> Replay | SeenGame:
     from unojax.games.seen import SeenGame
 
     saved = read_game(path)
-    try:
+    with blaming(repr(path)):
         game = saved.seen() if saved.shows_one_hand else saved.replay()
-    except ValueError as error:
-        raise ValueError(f"{path!r}: {error}") from None
     if isinstance(game, SeenGame):
         return game if max_steps is None else game.back(max(len(game.events) - max_steps, 0))
     return replace(game, steps=game.steps[:max_steps])

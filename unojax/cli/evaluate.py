@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from unojax.cli import output, together
-from unojax.cli.options import (
-    AGENT_HELP,
-    Count,
-    JsonTarget,
-    Quiet,
-    RuleFields,
-    RuleOptions,
-    command,
-    naming_options,
-    option,
-)
+from unojax.cli.options import AGENT_HELP, Count, JsonTarget, Quiet, RuleFields, RuleOptions, command, naming_options, option
 from unojax.cli.together import Distributed
 from unojax.rules import Rules
 from unojax.terminal import tables

@@ -7,18 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from types import MappingProxyType
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Final,
-    Literal,
-    Optional,
-    TypeVar,
-    cast,
-    dataclass_transform,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Optional, TypeVar, cast, dataclass_transform, get_type_hints
 
 import tyro
 
@@ -242,11 +231,18 @@ def naming_options(command: Any, **renamed: str) -> Iterator[None]:
         raise ValueError(as_options(str(error), names_of(type(command)), renamed)) from error
 
 
+@contextmanager
+def blaming(what: str) -> Iterator[None]:
+    """Begin the message of a ValueError with an option or a file that it is about."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from error
+
+
 def get_opponent(text: str) -> Opponent:
     """Return the opponent model of `--opponent-model`."""
     from unojax.belief.opponents import parse_opponent
 
-    try:
+    with blaming(f"--opponent-model {text!r}"):
         return parse_opponent(text)
-    except ValueError as error:
-        raise ValueError(f"--opponent-model {text!r}: {error}") from None

@@ -14,6 +14,7 @@ from unojax.cli.options import (
     RuleFields,
     RuleOptions,
     SeedOrNone,
+    blaming,
     command,
     get_opponent,
     given,
@@ -81,10 +82,8 @@ class PlayGame:
         if path is not None and (self.resume is None or Path(path).resolve() != Path(self.resume).resolve()):
             _check_is_free(path)
         agent, search = parse_agent(setup.opponent, rules=setup.rules), self._adviser(setup.rules)
-        try:
+        with blaming("--resume"):
             session = setup.start(agent)
-        except ValueError as error:
-            raise ValueError(f"--resume: {error}") from None
         return play_games(setup, session, agent, search, path, auto_draw=self.auto_draw)
 
     def _serve(self, rules: Rules) -> int:
@@ -155,10 +154,8 @@ def _resume(path: str, opponent: str | None) -> Setup:
     from unojax.games.setup import Setup
 
     game = read_game(path)
-    try:
+    with blaming(f"--resume: {path!r}"):
         setup = Setup.of(game)
-    except ValueError as error:
-        raise ValueError(f"--resume: {path!r}: {error}") from None
     if game.result != "*":
         raise ValueError(f"--resume: the game in {path!r} is over; unojax replay shows it")
     if opponent not in (None, setup.opponent):

@@ -9,7 +9,7 @@ import tyro
 from rich.text import Text
 
 from unojax.cli import output
-from unojax.cli.options import WholeOrNone, command, option
+from unojax.cli.options import WholeOrNone, blaming, command, option
 from unojax.terminal import tables
 
 if TYPE_CHECKING:
@@ -33,10 +33,8 @@ class ShowReplay:
 
         game = read_game(self.file)
         output.find_devices()
-        try:
+        with blaming(repr(self.file)):
             played = game.replay()
-        except ValueError as error:
-            raise ValueError(f"{self.file!r}: {error}") from None
         if self.turn is not None and not 0 <= self.turn <= len(played.steps):
             raise ValueError(f"--turn must be in [0, {len(played.steps)}], the turns of this game, got {self.turn}")
         player = None if self.player == "both" else int(self.player)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Optional
 import tyro
 
 from unojax.cli import output
-from unojax.cli.options import Count, JsonTarget, Quiet, Seed, command, option
+from unojax.cli.options import Count, JsonTarget, Quiet, Seed, blaming, command, option
 from unojax.device.process import EXIT_INTERRUPTED
 from unojax.search import DEFAULT_SEARCH, MIN_REPLICATES, REVIEW_REPLICATES, check_replicates
 from unojax.terminal import tables
@@ -49,10 +49,8 @@ class Review:
         player = self.player
         if player is None:
             player = game.players.index(PERSON) if PERSON in game.players else 0
-        try:
+        with blaming(repr(self.file)):
             played = game.seen(player) if game.shows_one_hand else game.replay()
-        except ValueError as error:
-            raise ValueError(f"{self.file!r}: {error}") from None
         turns: list[ReviewedTurn] = []
         stopped = False
         with output.status(output.COMPILING, quiet=self.quiet) as status:

@@ -8,18 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Optional
 
 from unojax.cli import output, together
-from unojax.cli.options import (
-    Count,
-    CountOrNone,
-    JsonTarget,
-    Quiet,
-    RuleFields,
-    RuleOptions,
-    Seed,
-    TwoPolicies,
-    command,
-    option,
-)
+from unojax.cli.options import Count, CountOrNone, JsonTarget, Quiet, RuleFields, RuleOptions, Seed, TwoPolicies, command, option
 from unojax.cli.together import Distributed
 from unojax.device.process import EXIT_INTERRUPTED
 from unojax.specs import check_policy_names, load_policies

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Literal, Optional
 import tyro
 
 from unojax.cli import output
-from unojax.cli.options import Count, JsonTarget, Number, Quiet, RuleFields, RuleOptions, command, given, naming_options, option
+from unojax.cli.options import (
+    Count,
+    JsonTarget,
+    Number,
+    Quiet,
+    RuleFields,
+    RuleOptions,
+    blaming,
+    command,
+    given,
+    naming_options,
+    option,
+)
 from unojax.device.process import EXIT_INTERRUPTED
 from unojax.terminal import tables
 
@@ -84,7 +96,7 @@ class Solve:
         from unojax.solve.runs import improve_solution
 
         solution = None
-        with output.progress(quiet=self.quiet, verb="solving", total=self.iterations) as show:
+        with output.progress(quiet=self.quiet, verb="solving", total=self.iterations) as show, blaming("--state"):
             try:
                 for solution in improve_solution(
                     tree, iterations=self.iterations, variant=self.variant, tolerance=self.tolerance, path=self.state
@@ -95,8 +107,6 @@ class Solve:
                 if solution is None:
                     raise
                 return solution, False
-            except ValueError as error:
-                raise ValueError(f"--state: {error}") from None
         assert solution is not None
         return solution, True
 

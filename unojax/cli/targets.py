@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from unojax.cli.options import IS_SAVED_GAME
+from unojax.cli.options import IS_SAVED_GAME, blaming
 from unojax.files import check_target, is_special
 from unojax.specs import files_of
 
@@ -51,10 +51,8 @@ def check_apart(options: Any) -> None:
 def _check_columns(target: str) -> None:
     from unojax.files.columns import check_column_file
 
-    try:
+    with blaming("--out"):
         check_column_file(target)
-    except ValueError as error:
-        raise ValueError(f"--out: {error}") from None
 
 
 def _check_picture(target: str) -> None:
