@@ -26,7 +26,7 @@ GAME = ["r1", "d", "d r3", "R3", "r2", "? rs", "f1 wr", "h", "l", "x", "y3", "",
 def talk(table: Table, typed: list[str], width: int = 80, path=None) -> str:
     """Hold a whole conversation and return its transcript."""
     console = Console(file=(out := io.StringIO()), width=width, markup=False, highlight=False, emoji=False)
-    assert TableConversation(table, lines(*typed), console, None if path is None else str(path)).run() == 0
+    assert TableConversation(table, None if path is None else str(path), read=lines(*typed), console=console).run() == 0
     return out.getvalue()
 
 

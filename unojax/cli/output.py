@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from unojax.files.columns import ColumnFile
 
 STDIN: Final = "-"
-COMPILING: Final = "compiling; faster the next time"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Optional
 
 from unojax.cli.options import CountOrNone, Flag, RuleFields, RuleOptions, Seed, command, given, naming_options, option
@@ -43,17 +42,12 @@ class FollowTable:
         rules = self.rules.build()
         if self.page.web:
             return self._serve(rules)
-        from rich.console import Console
-
-        from unojax.terminal.conversation import read_line
         from unojax.terminal.table_conversation import TableConversation, complete_words, words_of
 
         path = self.resume if self.save is None else self.save
-        console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
         table = _start(self, rules)
         complete_words(lambda: words_of(table))
-        animate = sys.stdout.isatty() and console.is_interactive
-        return TableConversation(table, read_line, console, path, animate=animate).run()
+        return TableConversation(table, path).run()
 
     def _serve(self, rules: Rules) -> int:
         from unojax.games.advising import read_search
@@ -84,7 +78,7 @@ class FollowTable:
 def _start(request: FollowTable, rules: Rules) -> Table:
     """Set up the table, or resume a saved game; ask for what the options omit."""
     from unojax.games.at_table import Table
-    from unojax.terminal.conversation import read_line
+    from unojax.terminal.person import read_line
 
     if request.resume is not None:
         return Table.resume(request.resume, agent=request.agent)

@@ -24,16 +24,10 @@ _BARS_PER_ROW: Final = 4
 
 def belief(figures: BeliefSummary, seen: Observation, num_bars: int) -> Group:
     """Return the likeliest cards of the other hand, and the colours."""
-    rows = []
-    if num_bars:
-        rows.append(Text(f"Probability in % that player {1 - int(seen.player)} holds a card", style="bold"))
-    for types in drawing.in_columns(drawing.likeliest(figures.prob_holds, num_bars), _BARS_PER_ROW):
-        bars = [drawing.card_bar(t, figures.prob_holds[t]) for t in types]
-        rows.append(Text.assemble("  ", *(piece for bar in bars for piece in (bar, "    "))))
-    lacks = (
-        f"{cards.COLOR_NAMES[c]} {drawing.whole_percent(1 - figures.prob_color[c])} %" for c in drawing.colors_of(seen.rules)
-    )
-    return Group(*rows, Text(f"  no card of a colour: {', '.join(lacks)}"), "")
+    title = f"Probability in % that player {1 - int(seen.player)} holds a card"
+    rows = [Text(title, style="bold")] if num_bars else []
+    rows += [Text.assemble("  ", row) for row in drawing.likely_cards(figures.prob_holds, num_bars, _BARS_PER_ROW)]
+    return Group(*rows, Text(f"  no card of a colour, in %: {drawing.lacking(figures.prob_color, seen.rules)}"), "")
 
 
 def plays(pooled: Pooled, agent: SearchAgent, *, has_drawn: bool) -> Group:

@@ -116,6 +116,22 @@ def likeliest(values: ArrayLike, number: int) -> list[int]:
     return order[values[order] > 0].tolist()
 
 
+def likely_cards(prob_holds: ArrayLike, number: int, num_columns: int, *, width: int = 7) -> list[Text]:
+    """Return rows of the likeliest cards, with the probabilities float[54] that a hand holds them."""
+    probs = np.asarray(prob_holds)
+    bars = [card_bar(t, probs[t], width=width) for t in likeliest(probs, number)]
+    rows = [Text("  ").join(line) for line in in_columns(bars, num_columns)]
+    for row in rows:
+        row.rstrip()
+    return rows
+
+
+def lacking(prob_color: ArrayLike, rules: Rules) -> str:
+    """Return the probabilities in per cent that a hand lacks each colour, from float[4] that it holds it."""
+    probs = np.asarray(prob_color)
+    return ", ".join(f"{cards.COLOR_NAMES[c]} {whole_percent(1 - float(probs[c]))}" for c in colors_of(rules))
+
+
 def in_columns(items: Sequence[_Item], num_columns: int) -> list[Sequence[_Item]]:
     """Arrange items in columns, filled from top to bottom."""
     num_rows = -(-len(items) // num_columns)

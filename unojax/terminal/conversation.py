@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
 
 from jax import Array
-from rich.console import Console
 from rich.text import Text
 
 from unojax.agents import Agent
@@ -27,10 +23,9 @@ from unojax.search.agents import SearchAgent
 from unojax.specs import short_name
 from unojax.terminal import game as view
 from unojax.terminal.answers import Command, Options, Wild, Wish, read_color, read_wish
-from unojax.terminal.tables import count, without_trailing_blanks
+from unojax.terminal.person import COMPILING, WithPerson
+from unojax.terminal.tables import count
 from unojax.viz.words import YOU
-
-COMPILING: Final = "compiling; faster the next time"
 
 
 class _Stopped(Exception):
@@ -47,15 +42,12 @@ class Record:
 
 
 @dataclass
-class Conversation:
+class Conversation(WithPerson):
     """One game with a person, from the deal or a later position.
 
     Attributes:
         opponent: Name of the agent.
-        read: Function that shows a prompt and returns the next line; raises EOFError at the end of input.
-        console: Console for all other output.
         auto_draw: Whether forced draws need no Enter.
-        animate: Whether to show that the program is computing; for terminals.
         ahead: Programs being compiled; None: all are ready.
         offers_rematch: Whether to offer another game.
         tally: Score of the match before this game; None: not shown.
@@ -63,12 +55,9 @@ class Conversation:
 
     session: Session
     opponent: str
-    read: Callable[[str], str]
-    console: Console
     advisor: Advisor | None = None
     record: Record | None = None
     auto_draw: bool = False
-    animate: bool = False
     ahead: Ahead | None = None
     offers_rematch: bool = False
     tally: Tally | None = None
@@ -105,16 +94,16 @@ class Conversation:
             while wish is Wish.BACK:
                 while not session.is_over:
                     self._turn()
-                self._say(Text(""), *view.hand_rows(session.view, width=self.console.width), view.result(session, self.opponent))
+                self.say(Text(""), *view.hand_rows(session.view, width=self.console.width), view.result(session, self.opponent))
                 if self.tally is not None:
-                    self._say(view.standing(self.tally.after(session), session, self.opponent))
+                    self.say(view.standing(self.tally.after(session), session, self.opponent))
                 wish = self._ask_wish() if self.offers_rematch else Wish.LEAVE
                 if wish is Wish.BACK:
                     self._take_back()
             self.wants_rematch = wish is Wish.REMATCH
         except (EOFError, KeyboardInterrupt, OpponentError, _Stopped) as why:
             if not session.is_over:
-                self._say(Text(""), Text(f"Stopped: the game is unfinished after {len(session.seen)} turns."))
+                self.say(Text(""), Text(f"Stopped: the game is unfinished after {len(session.seen)} turns."))
             status = EXIT_INTERRUPTED if isinstance(why, KeyboardInterrupt) else 0
             failure = why if isinstance(why, OpponentError) else None
         if self.record is not None and self._save():
@@ -129,10 +118,10 @@ class Conversation:
         session = self.session
         moves = "You move" if session.is_my_turn else f"{self.opponent} moves"
         when = "next" if session.seen else "first"
-        self._say(Text(f"You are player {session.seat}, against {self.opponent}. {moves} {when}. h: help, ?: advice, q: stop."))
+        self.say(Text(f"You are player {session.seat}, against {self.opponent}. {moves} {when}. h: help, ?: advice, q: stop."))
         if session.seen:
-            self._say(Text("The game goes on. What happened last:"))
-            self._say(*(view.move(seen, self._names) for seen in session.seen[-3:]))
+            self.say(Text("The game goes on. What happened last:"))
+            self.say(*(view.move(seen, self._names) for seen in session.seen[-3:]))
 
     def _turn(self) -> None:
         """Play an action and describe it, or take actions back."""
@@ -150,36 +139,36 @@ class Conversation:
         if seen is None:
             return None
         self._save()
-        return self._say(view.move(seen, self._names))
+        return self.say(view.move(seen, self._names))
 
     def _take_back(self) -> None:
         """Go back to the person's last decision."""
         if taken := self.session.take_back():
             self._save()
-            self._say(Text(f"{count(taken, 'action')} taken back."))
+            self.say(Text(f"{count(taken, 'action')} taken back."))
         else:
-            self._say(Text("There is nothing to take back."))
+            self.say(Text("There is nothing to take back."))
 
     def _ask_wish(self) -> Wish:
         while True:
             try:
                 return read_wish(self.read("r: rematch, u: take back, Enter: stop> "))
             except EOFError:
-                self._say(Text(""))
+                self.say(Text(""))
                 return Wish.LEAVE
             except ValueError as error:
-                self._say(Text(str(error)))
+                self.say(Text(str(error)))
 
     def _ask(self) -> int | None:
         """Ask the person for an action; None takes the last one back."""
         session = self.session
         options = Options.of(session.view, session.legal)
         turn = len(session.seen) + 1
-        self._say(Text(""), view.position(session.view, self.opponent, turn, options, width=self.console.width))
+        self.say(Text(""), view.position(session.view, self.opponent, turn, options, width=self.console.width))
         if options.extra:
-            self._say(Text(f"You may also type {options.extra}." if options.types else f"Type {options.extra}."))
+            self.say(Text(f"You may also type {options.extra}." if options.types else f"Type {options.extra}."))
         elif not options.types:
-            self._say(Text(view.forced(session.view)))
+            self.say(Text(view.forced(session.view)))
             if self.auto_draw:
                 return int(session.legal.argmax())
         prompt = "your play> " if options.types else "your answer> " if options.may_challenge else "Enter draws> "
@@ -189,7 +178,7 @@ class Conversation:
                 if isinstance(choice, Wild):
                     choice = self._ask_color(choice)
             except ValueError as error:
-                self._say(Text(str(error)))
+                self.say(Text(str(error)))
                 continue
             if isinstance(choice, int):
                 return choice
@@ -204,7 +193,7 @@ class Conversation:
             try:
                 color = read_color(self.read("colour (R, Y, B, G)> "))
             except ValueError as error:
-                self._say(Text(str(error)))
+                self.say(Text(str(error)))
                 continue
             if color is Command.BACK:
                 return Command.BACK
@@ -218,67 +207,35 @@ class Conversation:
         if command is Command.QUIT:
             raise _Stopped
         if command is Command.HELP:
-            self._say(view.help_text(session.rules))
+            self.say(view.help_text(session.rules))
         elif command is Command.PILE:
-            self._say(view.pile(session.view))
+            self.say(view.pile(session.view))
         elif self.advisor is None:
-            self._say(Text("There is no advice in this game: it was started with --hints none."))
+            self.say(Text("There is no advice in this game: it was started with --hints none."))
         else:
             needed: tuple[Job, ...] = ("first advice", "advice") if session.seen else ("first advice",)
             with self._ready("thinking", *needed):
                 told = self.advisor.advise(self._views)
             has_acted = not all(seen.is_mine for seen in session.seen)
-            self._say(view.advice(told, session.view, has_acted=has_acted))
+            self.say(view.advice(told, session.view, has_acted=has_acted))
 
-    @contextlib.contextmanager
+    @contextmanager
     def _ready(self, what: str, *needed: Job) -> Iterator[None]:
         """Show that the program is computing, once the programs that it needs are compiled."""
         ahead = self.ahead
         if ahead is not None and not ahead.is_ready(*needed):
-            with self._working(COMPILING):
+            with self.working(COMPILING):
                 ahead.wait(*needed)
-        with self._working(what):
+        with self.working(what):
             yield
 
-    def _working(self, what: str) -> AbstractContextManager[object]:
-        return self.console.status(what) if self.animate else contextlib.nullcontext()
-
-    def _say(self, *parts: Text) -> None:
-        console = self.console
-        with console.capture() as capture:
-            console.print(*parts, sep="\n")
-        console.file.write(without_trailing_blanks(capture.get()))
-
     def _save(self) -> bool:
-        """Write the record. A full disk must not lose the game."""
-        if self.record is None:
-            return False
-        try:
-            self._write(self.record)
-        except OSError as error:
-            # A path must not be broken into lines.
-            self.console.print(Text(f"The game could not be saved in {self.record.path}: {error.strerror}."), soft_wrap=True)
-            return False
-        return True
+        record = self.record
+        return record is not None and self.keep(record.path, lambda: self._write(record))
 
     def _write(self, record: Record) -> None:
         session = self.session
         write_game(record.path, GameFile.of(session.replay(), players=record.players, seed=record.seed))
-
-
-def read_line(prompt: str) -> str:
-    """Read a line from standard input, with the terminal's editing if available."""
-    with contextlib.suppress(ImportError):
-        import readline  # noqa: F401  the import alone makes `input` edit lines
-    try:
-        line = input(prompt)
-    except UnicodeDecodeError:
-        raise ValueError("That is not text.") from None
-    if not sys.stdin.isatty():
-        # The input was not echoed, so the next output would otherwise follow the prompt.
-        encoding = sys.stdout.encoding or "utf-8"
-        print(line.encode(encoding, "replace").decode(encoding))
-    return line
 
 
 def play_games(
@@ -297,7 +254,6 @@ def play_games(
     Raises:
         ValueError: If a file can't be written.
     """
-    console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
     log_types, tally = None, Tally()
     while True:
         advisor = None if search is None else Advisor(search, advice_key(setup.seed), log_types=log_types)
@@ -305,17 +261,14 @@ def play_games(
         conversation = Conversation(
             session,
             short_name(agent.name),
-            read=read_line,
-            console=console,
             advisor=advisor,
             record=None if path is None else Record(path, setup.players(agent), setup.seed),
             auto_draw=auto_draw,
-            animate=sys.stdout.isatty() and console.is_interactive,
             ahead=ahead,
             offers_rematch=True,
             tally=tally,
         )
-        console.print(f"The opponent is {agent.name}; seed {setup.seed}.")
+        conversation.console.print(f"The opponent is {agent.name}; seed {setup.seed}.")
         try:
             status = conversation.run()
         finally:

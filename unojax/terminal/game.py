@@ -153,20 +153,13 @@ def advice(told: Advice, view: Observation, *, has_acted: bool = True) -> Text:
     rows = [Text("There is nothing to choose.")]
     if told.thought is not None:
         rows = _plays(told.thought, view)
-    lacks = ", ".join(
-        f"{cards.COLOR_NAMES[c]} {whole_percent(1 - float(told.belief.prob_color[c]))}" for c in drawing.colors_of(view.rules)
-    )
     no_playable = whole_percent(float(told.belief.prob_no_playable))
     rows.append(Text(f"What the opponent may hold, probability in %. No card to play on this top: {no_playable}."))
-    rows.append(Text(f"No card at all of {lacks}."))
+    rows.append(Text(f"No card at all of {drawing.lacking(told.belief.prob_color, view.rules)}."))
     if told.types:
         rows.append(Text(f"The opponent {plays_like(told.types, is_prior=not has_acted)}."))
-    for types in drawing.in_columns(drawing.likeliest(np.asarray(told.belief.prob_holds), _NUM_BARS), _BARS_PER_ROW):
-        bars = [drawing.card_bar(t, told.belief.prob_holds[t], width=14) for t in types]
-        row = Text.assemble(*(piece for bar in bars for piece in (" ", bar, "  ")))
-        row.rstrip()
-        rows.append(row)
-    return Text("\n").join(rows)
+    bars = drawing.likely_cards(told.belief.prob_holds, _NUM_BARS, _BARS_PER_ROW, width=14)
+    return Text("\n").join([*rows, *(Text.assemble(" ", row) for row in bars)])
 
 
 def _plays(told: Thought, view: Observation) -> list[Text]:

@@ -69,18 +69,12 @@ def belief(looked: WinEstimate, view: Observation, *, width: int, has_acted: boo
     """Return the belief over the other hand: can it play, colours, likeliest cards, opponent type."""
     figures = looked.belief
     can_play = f"can they play on this? {whole_percent(1 - float(figures.prob_no_playable))} %"
-    lacks = ", ".join(f"{cards.COLOR_NAMES[c]} {whole_percent(1 - figures.prob_color[c])}" for c in drawing.colors_of(view.rules))
-    words = f"{capitalized(can_play)}  No card of: {lacks} %."
+    words = f"{capitalized(can_play)}  No card of: {drawing.lacking(figures.prob_color, view.rules)} %."
     if looked.types:
         plays = plays_like(looked.types, is_prior=not has_acted)
         words += f" They {plays.replace('is assumed', 'are assumed', 1).replace('plays', 'play', 1)}."
-    rows = [Text(row) for row in textwrap.wrap(words, width)]
-    bars = [drawing.card_bar(t, figures.prob_holds[t]) for t in drawing.likeliest(figures.prob_holds, _NUM_BARS)]
-    for line in drawing.in_columns(bars, max(1, width // _BAR_CELL)):
-        row = Text("  ").join(line)
-        row.rstrip()
-        rows.append(row)
-    return rows
+    bars = drawing.likely_cards(figures.prob_holds, _NUM_BARS, max(1, width // _BAR_CELL))
+    return [*(Text(row) for row in textwrap.wrap(words, width)), *bars]
 
 
 def wins(looked: WinEstimate) -> Text:
