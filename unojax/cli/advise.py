@@ -25,7 +25,7 @@ from unojax.cli.options import (
 from unojax.device.process import EXIT_INTERRUPTED
 from unojax.games.question import check_effort, check_words
 from unojax.search import ADVISE_REPLICATES, DEFAULT_SEARCH
-from unojax.terminal import tables
+from unojax.terminal import person, tables
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -101,10 +101,10 @@ class Advise:
         }
         advised, stopped = None, False
         try:
-            with output.status(output.COMPILING, quiet=self.quiet) as status, naming_options(self):
+            with output.status(person.COMPILING, quiet=self.quiet) as status, naming_options(self):
 
                 def say(words: str) -> None:
-                    status.update(output.COMPILING if words == COMPILING else words)
+                    status.update(person.COMPILING if words == COMPILING else words)
 
                 search = read_search(self.agent, rules)
                 how = {"replicates": self.replicates, "seconds": self.seconds, "seed": self.seed}

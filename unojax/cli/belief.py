@@ -26,7 +26,7 @@ from unojax.cli.options import (
 )
 from unojax.rules import Rules
 from unojax.specs import check_policy_names, load_policies
-from unojax.terminal import tables
+from unojax.terminal import person, tables
 
 if TYPE_CHECKING:
     from jax import Array
@@ -161,7 +161,7 @@ def _show_turns(
     # If another program shows the output, a status line would overwrite it.
     shows_status = output.shows_progress(quiet=request.quiet) and (sys.stdout.isatty() or not shows_all)
     turns: list[BeliefTurn] = []
-    status.update(output.COMPILING)
+    status.update(person.COMPILING)
     for turn in track_turns(game, request.player, key, filter):
         # While a status line runs, rich sends printed output to the status line's stream.
         status.stop()

@@ -11,7 +11,7 @@ from unojax.cli import output
 from unojax.cli.options import Count, JsonTarget, Quiet, Seed, blaming, command, option
 from unojax.device.process import EXIT_INTERRUPTED
 from unojax.search import DEFAULT_SEARCH, MIN_REPLICATES, REVIEW_REPLICATES, check_replicates
-from unojax.terminal import tables
+from unojax.terminal import person, tables
 
 if TYPE_CHECKING:
     from unojax.analysis.reviewing import ReviewedTurn, ReviewReport
@@ -53,7 +53,7 @@ class Review:
             played = game.seen(player) if game.shows_one_hand else game.replay()
         turns: list[ReviewedTurn] = []
         stopped = False
-        with output.status(output.COMPILING, quiet=self.quiet) as status:
+        with output.status(person.COMPILING, quiet=self.quiet) as status:
             looked = review(played, player, agent, replicates=self.replicates, seed=self.seed, on_status=status.update)
             try:
                 turns.extend(looked)
