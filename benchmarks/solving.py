@@ -15,8 +15,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import tempfile
 import time
 import timeit
@@ -30,7 +28,7 @@ import jax
 import numpy as np
 
 from benchmarks import harness
-from benchmarks.harness import Config, Task
+from benchmarks.harness import Config, Program, Task
 from tests.helpers import variant
 from tests.solve import oracle
 from tests.solve.openspiel_game import to_efg
@@ -232,19 +230,6 @@ def load(rules: Rules, form: str) -> Any:
         return pyspiel.load_game(f"efg_game(filename={path})")
 
 
-@contextlib.contextmanager
-def timed(times: list[tuple[float, float]], runs: int = 1) -> Iterator[None]:
-    """Append the wall-clock and CPU seconds of each of some runs, without garbage collection, as `timeit` does."""
-    gc.collect()
-    gc.disable()
-    wall, cpu = time.perf_counter(), time.process_time()
-    try:
-        yield
-    finally:
-        times.append(((time.perf_counter() - wall) / runs, (time.process_time() - cpu) / runs))
-        gc.enable()
-
-
 def race(deck: str, max_steps: int, iterations: int, form: str, repeats: int) -> dict[str, Any]:
     """Time both on one game."""
     import pyspiel  # pyright: ignore[reportMissingImports]
@@ -255,20 +240,21 @@ def race(deck: str, max_steps: int, iterations: int, form: str, repeats: int) ->
     solve_it = partial(solve.cfr, tree, iterations=iterations, check_every=iterations)
     solution = solve_it()
     runs, _ = timeit.Timer(solve_it).autorange()
-    ours: list[tuple[float, float]] = []
-    theirs: list[tuple[float, float]] = []
-    judged = 0.0
-    for _ in range(repeats):
-        solver = pyspiel.CFRPlusSolver(game)
-        with timed(theirs):
-            for _ in range(iterations):
-                solver.evaluate_and_update_policy()
-        judged = pyspiel.exploitability(game, solver.average_policy())
-        solve_it()  # loads the caches again after OpenSpiel's run
-        with timed(ours, runs):
-            for _ in range(runs):
-                solve_it()
-    (wall, cpu), (their_wall, their_cpu) = np.array(ours).T, np.array(theirs).T
+
+    def theirs(solver: Any) -> Any:
+        for _ in range(iterations):
+            solver.evaluate_and_update_policy()
+        return solver
+
+    def ours(_: object) -> None:
+        for _ in range(runs):
+            solve_it()
+
+    # An untimed run loads the caches again after OpenSpiel's.
+    programs = {"theirs": Program(theirs, lambda: pyspiel.CFRPlusSolver(game)), "ours": Program(ours, solve_it)}
+    times, results = harness.time_in_turns(programs, repeats)
+    wall, cpu = (np.array(seconds) / runs for seconds in (times["ours"].seconds, times["ours"].cpu_seconds))
+    their_wall, their_cpu = np.array(times["theirs"].seconds), np.array(times["theirs"].cpu_seconds)
     return {
         "num_histories": tree.num_histories,
         "num_infosets": list(tree.num_infosets),
@@ -277,5 +263,5 @@ def race(deck: str, max_steps: int, iterations: int, form: str, repeats: int) ->
         "times_as_fast": harness.spread(their_wall / wall),
         "times_as_fast_by_cpu": harness.spread(their_cpu / cpu),
         "unojax_exploitability": solution.exploitability,
-        "openspiel_exploitability": judged,
+        "openspiel_exploitability": pyspiel.exploitability(game, results["theirs"].average_policy()),
     }
