@@ -203,7 +203,7 @@ def check_restart(args: list[str], run_json, run_text) -> None:
     last, out = run_json(*args)["turns"][-1], run_text(*args)
     words = "no particle could explain this turn"
     assert (last["log_evidence"], last["ess"], last["begun_anew"]) == (None, 0.0, words)
-    assert f"begun anew from the position alone: {words}" in out and "Begun anew    in turn 5" in out
+    assert f"restarted from the position alone: {words}" in out and "Restarted     in turn 5" in out
 
 
 def test_steps_have_words():

@@ -206,7 +206,7 @@ def test_leaving_saves_the_game(tmp_path):
         found, text = talk(session, read_once_before, record=record(path), auto_draw=False)
         assert found == status and len(session.steps) > 0
         assert f"Stopped: the game is unfinished after {len(session.steps)} turns." in text
-        assert f"Saved in {path}: unojax play --resume goes on with it.\n" in text
+        assert f"Saved in {path}: unojax play --resume continues it.\n" in text
         saved = read_game(path)
         assert (saved.result, len(saved.actions)) == ("*", len(session.steps))
         assert_trees_equal(jax.device_get(saved.replay().end), jax.device_get(session.replay().end))
@@ -240,7 +240,7 @@ def test_opponents_that_give_up_fail_or_are_interrupted(monkeypatch, tmp_path):
     assert text.count("uniform gives up after 1 turn: you win.\nIts fault: died: 1\n") == 2
     assert text.count("1 action taken back.") == 1
     # The file has what was played.
-    assert f"Saved in {path}: unojax play --resume goes on with it.\n" in text
+    assert f"Saved in {path}: unojax play --resume continues it.\n" in text
     assert (read_game(path).actions, read_game(path).result) == (("R2",), "*")
 
     session = session_from(MY_TURN)

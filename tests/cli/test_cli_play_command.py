@@ -74,9 +74,9 @@ def test_an_unfinished_game_is_not_written_over(refused, play, stdin, tmp_path):
     # Nor is a file that is no game, or one of another version.
     for content in ("precious", json.dumps(json.loads(kept) | {"rules_version": 99})):
         other.write_text(content)
-        refused({f"'{other}'": "it is not written over"}, ["play", *begin])
+        refused({f"'{other}'": "it is not overwritten"}, ["play", *begin])
         assert other.read_text() == content
-    # It is written over by its own continuation, and if it is over or empty.
+    # It is overwritten by its own continuation, and if it is over or empty.
     stdin(WHOLE)
     play("--hints", "none", "--auto-draw", "--resume", str(path), "--save", str(path))
     assert read_game(path).result in "01="
@@ -99,7 +99,7 @@ def test_an_interrupted_game_is_resumed(refused, play, stdin, tmp_path):
     write_game(parts, cut)
     stdin(WHOLE)
     out = play("--hints", "none", "--auto-draw", "--resume", str(parts))
-    for words in ("You are player 1, against uniform.", "The game goes on.", f"Saved in {parts}: unojax replay shows it"):
+    for words in ("You are player 1, against uniform.", "The game continues.", f"Saved in {parts}: unojax replay shows it"):
         assert words in out
     assert read_game(parts) == game
 

@@ -131,7 +131,7 @@ def test_a_table_that_can_not_continue_is_set_aside(tmp_path: Path):
     tab.path.write_text("{}")
     tab.send(kind="hello")
     assert [message["kind"] for message in tab.sent[-2:]] == ["state", "custom"]
-    assert tab.notices[-1].startswith("The last game can't go on, so this is another one: ")
+    assert tab.notices[-1].startswith("The last game can't continue, so this is another one: ")
     assert (tmp_path / f"{tab.name}.kept.json").read_text() == "{}" and tab.state["says"].startswith(
         "Which cards were you dealt?"
     )

@@ -71,7 +71,7 @@ def test_a_game_that_can_not_continue_is_set_aside_and_replaces_no_other_file(tm
         tab.path.write_text(text)
         tab.send(kind="hello")
         assert [message["kind"] for message in tab.sent[-2:]] == ["state", "custom"]
-        assert tab.notices[-1].startswith("The last game can't go on, so this is another one: ")
+        assert tab.notices[-1].startswith("The last game can't continue, so this is another one: ")
         assert tab.notices[-1].endswith(f"Its file is now {str(tmp_path / aside)!r}.") and (tmp_path / aside).read_text() == text
     assert (tmp_path / f"{name}.kept.json").read_text() == "{}" and parse_game(tab.path.read_text()).seed == 3
 
@@ -81,7 +81,9 @@ def test_a_kept_game_whose_opponent_fails_is_set_aside(tmp_path: Path, monkeypat
     tab.path.write_text(kept)
     monkeypatch.setattr(Session, "reply", fail)
     tab.send(kind="hello")
-    assert tab.notices[-1].startswith("The last game can't go on, so this is another one: RESOURCE_EXHAUSTED: out of memory. Its")
+    assert tab.notices[-1].startswith(
+        "The last game can't continue, so this is another one: RESOURCE_EXHAUSTED: out of memory. Its"
+    )
     assert (tmp_path / f"{tab.name}.kept.json").read_text() == kept and tab.state["toMove"] == "you"
 
 
@@ -108,7 +110,7 @@ def test_an_unfinished_game_is_set_aside_for_another(tab: Tab):
     for deal in (lambda: tab.click("new"), lambda: tab.send(kind="deal", choices=SMALL)):
         deal()
         assert aside.read_text() == played and parse_game(played).actions and not parse_game(tab.path.read_text()).actions
-        assert tab.sent[-1]["content"]["text"] == f"The game before is unfinished: loading {str(aside)!r} goes on with it."
+        assert tab.sent[-1]["content"]["text"] == f"The game before is unfinished: loading {str(aside)!r} continues it."
         tab.send(kind="load", text=aside.read_text())
         assert tab.state["turn"] == len(parse_game(played).actions) and tab.path.read_text() == played
         assert sorted(folder.iterdir()) == sorted([tab.path, aside])

@@ -63,7 +63,7 @@ class Arena:
         "ROLLOUTS",
     )
     seed: Seed = option(
-        0, "The same seed gives the same games, whatever the workers, the batch size (except for tree) and the device."
+        0, "The same seed gives the same games, for any number of workers, batch size (except for tree) and device."
     )
     batch_size: CountOrNone = option(
         None, "Games in progress at a time for each worker, an even number. none: what suits the device."

@@ -129,7 +129,7 @@ class ShowBelief:
     def _check(self) -> None:
         check_policy_names(self.policies)
         if (self.start is None) != (self.actions is None):
-            raise ValueError("--start and --actions need each other: a position, and what is played from it")
+            raise ValueError("--start and --actions need each other: give both")
         if self.game is not None and (self.start is not None or self.rules != RuleOptions()):
             raise ValueError("--game has a start, actions and rules of its own: remove --start, --actions and those of the rules")
         if self.policies != ("uniform", "uniform") and not (self.start is None and self.game is None):

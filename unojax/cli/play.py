@@ -173,7 +173,7 @@ def _check_is_free(path: str) -> None:
     try:
         unfinished = is_unfinished(path)
     except ValueError as error:
-        raise ValueError(f"--save: {error}; it is not written over: give another name") from None
+        raise ValueError(f"--save: {error}; it is not overwritten: give another name") from None
     if unfinished:
         raise ValueError(
             f"--save: the game in {path!r} is unfinished: unojax play --resume {shlex.quote(path)} continues it; "

@@ -37,7 +37,7 @@ class Simulate:
         "balanced: A is player 0 in half of the games and B in the other half, with random numbers of its own. "
         "as-given: A is player 0 in all games, which are those of unojax.simulate(jax.random.key(SEED), N, (A, B)).",
     )
-    seed: Seed = option(0, "The same seed gives the same games, whatever the batch size and the device.")
+    seed: Seed = option(0, "The same seed gives the same games, for any batch size and device.")
     batch_size: CountOrNone = option(None, "Games in progress at a time. none: what suits the device.")
     out: Optional[str] = option(None, "Write the games as rows too, for data frames.", "FILE.parquet|npz")
     rows: Literal["games", "steps"] = option(

@@ -66,13 +66,13 @@ class FollowTable:
         self.page.check(FollowTable.page)
         if self.resume is not None:
             if others := given(self, "hand", "top", "opponent_begins", "opponent", "pile", "penalty", "seed", "rules"):
-                raise ValueError(f"--resume brings start, seed and rules of the saved game: remove {others[0]}")
+                raise ValueError(f"--resume continues with the start, seed and rules of the saved game: remove {others[0]}")
         elif self.opponent is None and (self.pile or self.penalty):
-            raise ValueError("--pile and --penalty belong to the midst of a game: add --opponent")
+            raise ValueError("--pile and --penalty describe a game in progress: add --opponent")
         if self.page.web and self.save is not None:
-            raise ValueError("the page keeps and saves games itself: remove --save, or --web")
+            raise ValueError("--save has no effect with --web, whose page keeps games: remove one of them")
         if self.page.web and (self.hand is None) != (self.top is None):
-            raise ValueError("with --web give both --hand and --top, or neither: the page asks for them")
+            raise ValueError("--web needs both --hand and --top, or neither: the page asks for them")
 
 
 def _start(request: FollowTable, rules: Rules) -> Table:

@@ -70,7 +70,7 @@ def compact(turn: BeliefTurn, *, with_truth: bool) -> Group:
         bars = [_bar(turn, t, with_truth=with_truth) for t in order[row :: len(figures)]]
         lines.append(Text.assemble(f"  {figure:<28}", *(piece for bar in bars for piece in (bar, " "))))
     if turn.begun_anew:
-        lines.append(Text(f"  begun anew from the position alone: {turn.begun_anew}"))
+        lines.append(Text(f"  restarted from the position alone: {turn.begun_anew}"))
     if with_truth and turn.truth is not None:
         besides = [t for t in np.flatnonzero(turn.truth).tolist() if t not in order]
         if besides:
@@ -104,7 +104,7 @@ def full(turn: BeliefTurn, *, with_truth: bool) -> Group:
     if turn.log_evidence is not None:
         facts["Evidence"] = f"{turn.log_evidence:z.3f} nats, log probability of what player {player} saw in this turn"
     if turn.begun_anew:
-        facts["Begun anew"] = f"from the position alone: {turn.begun_anew}"
+        facts["Restarted"] = f"from the position alone: {turn.begun_anew}"
     if with_truth and turn.state is not None:
         facts["In fact"] = f"player {opponent} holds {text.format_cards(turn.state.hands[opponent]) or 'no card'}"
         facts["Log score"] = f"{turn.log_score:.3f}, of the uniform belief {turn.uniform_log_score:.3f}"
@@ -142,7 +142,7 @@ def facts(turns: Sequence[BeliefTurn], summary: Summary, *, model: str, particle
     if summary.log_evidence is not None:
         facts["Evidence"] = f"ln p {summary.log_evidence:.2f} of all that player {player} saw"
     if summary.begun_anew:
-        facts["Begun anew"] = f"in turn {', '.join(map(str, summary.begun_anew))}"
+        facts["Restarted"] = f"in turn {', '.join(map(str, summary.begun_anew))}"
     facts["Model"] = f"player {1 - player} is taken for {model}"
     if types := turns[-1].types:
         facts["Model"] = f"player {1 - player} {plays_like(types)}, one of {model}"

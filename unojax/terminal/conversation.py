@@ -108,7 +108,7 @@ class Conversation(WithPerson):
             failure = why if isinstance(why, OpponentError) else None
         if self.record is not None and self._save():
             is_whole = session.is_over and not session.has_given_up
-            how = "unojax replay shows it with all cards" if is_whole else "unojax play --resume goes on with it"
+            how = "unojax replay shows it with all cards" if is_whole else "unojax play --resume continues it"
             self.console.print(Text(f"Saved in {self.record.path}: {how}."), soft_wrap=True)
         if failure is not None:
             raise failure
@@ -120,7 +120,7 @@ class Conversation(WithPerson):
         when = "next" if session.seen else "first"
         self.say(Text(f"You are player {session.seat}, against {self.opponent}. {moves} {when}. h: help, ?: advice, q: stop."))
         if session.seen:
-            self.say(Text("The game goes on. What happened last:"))
+            self.say(Text("The game continues. The last actions:"))
             self.say(*(view.move(seen, self._names) for seen in session.seen[-3:]))
 
     def _turn(self) -> None:

@@ -235,7 +235,7 @@ class Games:
 
 
 def _where(aside: Path) -> str:
-    return f"The game before is unfinished: loading {str(aside)!r} goes on with it."
+    return f"The game before is unfinished: loading {str(aside)!r} continues it."
 
 
 def read_rules(choices: dict[str, Any], now: Rules) -> Rules:

@@ -63,7 +63,7 @@ class Store(Generic[_Game]):
         if (aside := put_aside(self.path(name))) is None:
             return ""
         why = str(error).partition("\n")[0]
-        return f"The last game can't go on, so this is another one: {why}. Its file is now {str(aside)!r}."
+        return f"The last game can't continue, so this is another one: {why}. Its file is now {str(aside)!r}."
 
 
 def put_aside(path: Path) -> Path | None:

@@ -41,7 +41,7 @@ function connect() {
 /** Show that the server is gone, or back. */
 function setLost(isLost) {
   if (lost.hidden === !isLost) return;
-  lost.textContent = isLost ? `The server has stopped. Start ${settings.command} again: this game is kept, and goes on here.` : "";
+  lost.textContent = isLost ? `The server has stopped. Start ${settings.command} again: this game is kept, and continues here.` : "";
   lost.hidden = !isLost;
   for (const part of [find("cell"), document.querySelector("nav")]) part.inert = isLost;
 }
