@@ -124,7 +124,7 @@ def command(cls: type[_Value]) -> type[_Value]:
 
 
 def _first_sentence(text: str) -> str:
-    return text.split(". ")[0].rstrip(".") + "." * bool(text)
+    return text.partition(". ")[0].rstrip(".") + "." * bool(text)
 
 
 def _with_fields_of_rules(*, at_length: bool) -> Callable[[type[_Value]], type[_Value]]:
