@@ -121,7 +121,7 @@ def test_bad_command_lines_are_refused(refused):
             "--resume x.json --hand R1": "remove --hand",
             "--resume x.json --opponent-begins": "remove --opponent-begins",
             "--pile R1": "add --opponent",
-            "--web --save x.json": "remove --save, or --web",
+            "--web --save x.json": "--save has no effect with --web",
             "--web --hand R1": "both --hand and --top",
             "--port 80": "--port",
             "--port 99999": "--port",
