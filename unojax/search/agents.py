@@ -22,7 +22,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unojax.belief.hands import Hands
-from unojax.belief.opponents import Family, Opponent, PolicyOpponent
+from unojax.belief.opponents import TREMBLE, Family, Opponent, PolicyOpponent
 from unojax.belief.updaters import Oracle, Updater, UpdaterKind, parse_updater
 from unojax.decks import is_int
 from unojax.device.batching import together
@@ -400,14 +400,15 @@ def _put_together(
 def styles(policy: PackedPolicy, opponent: Opponent | None) -> tuple[tuple[PackedPolicy, ...], tuple[Style, ...]]:
     """List the distinct policies of a search's player and of the other one's types, and each type's style.
 
-    An opponent without types follows the player's policy.
+    A tremble of at most `TREMBLE` only keeps every play possible for the belief. In rollouts it would weaken the opponent, so
+    its type follows the policy itself. An opponent without types follows the player's policy.
     """
     if not isinstance(opponent, Family):
         return (policy,), ()
     models = [cast(PolicyOpponent, model) for model in opponent.models]
     policies = tuple(dict.fromkeys([policy, *(model.policy for model in models)]))
     # A uniform player needs no tremble, and skipping it saves work.
-    trembles = (0.0 if model.policy == greedy else model.tremble for model in models)
+    trembles = (0.0 if model.policy == greedy or model.tremble <= TREMBLE else model.tremble for model in models)
     return policies, tuple(Style(policies.index(model.policy), tremble) for model, tremble in zip(models, trembles, strict=True))
 
 
