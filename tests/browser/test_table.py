@@ -19,9 +19,11 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 def phone(open_page: Any, folder: Path) -> Iterator[Any]:
     """Open a new table on a page as wide as a phone."""
     size: dict[str, Any] = {"viewport": {"width": 360, "height": 740}}
-    with serve(folder, defaults=TABLES) as server:
-        with open_page(server.address, home=f"http://127.0.0.1:{server.port}/", **size) as page:
-            yield page
+    with (
+        serve(folder, defaults=TABLES) as server,
+        open_page(server.address, home=f"http://127.0.0.1:{server.port}/", **size) as page,
+    ):
+        yield page
 
 
 def pick(page: Any, *names: str, part: str = ".picker") -> None:
