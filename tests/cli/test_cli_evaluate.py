@@ -91,6 +91,9 @@ def test_every_agent_and_key_is_listed_with_its_default(run_json, run_text):
     for word in (*POLICIES, *AGENTS, "simulations=1000", "head=value", "my.py:name"):
         assert word in out
     assert out.count("belief=particles") == 3
+    shared = {name: {key["shared_with"] for key in agent["parameters"]} for name, agent in data["agents"].items()}
+    assert (shared["mc"], shared["policy"], shared["tree"]) == ({None}, {None, "value"}, {None, "mc"})
+    assert "as value" in out and "as mc" in out
 
 
 def test_without_docstrings_agents_have_no_words():

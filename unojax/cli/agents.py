@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import types
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args, get_origin
 
@@ -13,7 +14,7 @@ from rich.text import Text
 from unojax.cli import output
 from unojax.cli.options import JsonTarget, command
 from unojax.docstrings import read_docstring
-from unojax.specs import AGENTS, factory_of, format_value, keys_of
+from unojax.specs import AGENTS, Factory, factory_of, format_value, keys_of
 from unojax.terminal import tables
 
 _OWN: Final = {
@@ -33,14 +34,14 @@ class Key:
         kind: Allowed values.
         default: Default value.
         meaning: Meaning of the key.
-        is_shared: True if another agent documents the key in the same words.
+        shared_with: Agent whose key has the same meaning; None: no other agent.
     """
 
     key: str
     kind: str
     default: str
     meaning: str
-    is_shared: bool
+    shared_with: str | None
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,9 @@ def _tables(report: AgentsReport) -> list[Any]:
     shown: list[Any] = [Text("Policies, which have no memory", style="bold"), tables.facts(report.policies)]
     for name, agent in report.agents.items():
         keys = agent.parameters
-        rows = {f"{key.key}={key.default}": f"{key.meaning} ({key.kind})" for key in keys if not key.is_shared}
-        if shared := [f"{key.key}={key.default}" for key in keys if key.is_shared]:
-            rows["as mc"] = ", ".join(shared)
+        rows = {f"{key.key}={key.default}": f"{key.meaning} ({key.kind})" for key in keys if key.shared_with is None}
+        for other in dict.fromkeys(key.shared_with for key in keys if key.shared_with):
+            rows[f"as {other}"] = ", ".join(f"{key.key}={key.default}" for key in keys if key.shared_with == other)
         heading = Text.assemble((name, "bold"), f"  {agent.summary}{' Keys, with their defaults:' if keys else ''}")
         shown += ["", heading, tables.facts(rows)]
     return [*shown, "", tables.facts(_OWN)]
@@ -108,14 +109,24 @@ def describe_agent(name: str) -> AgentHelp:
     for key, (kind, default) in keys_of(factory).items():
         # Python -OO strips docstrings.
         meaning = meanings.get(key, "")
-        if is_shared := meaning.lower().startswith("as in `"):
+        shared_with = None
+        if meaning.lower().startswith("as in `"):
             # The function named there documents the key.
             other = getattr(sys.modules[factory.__module__], meaning.split("`")[1])
-            meaning = read_docstring(other)[1].get(key, "")
+            meaning, shared_with = read_docstring(other)[1].get(key, ""), _name_of(other)
         # Measurements behind a default stand in brackets and are shown only in the docstring.
         meaning = re.sub(r"\s*\([^()]*\)", "", meaning).replace("`", "").rstrip(".")
-        parameters.append(Key(key, _kind_words(kind), format_value(default), meaning, is_shared))
+        parameters.append(Key(key, _kind_words(kind), format_value(default), meaning, shared_with))
     return AgentHelp(summary, parameters)
+
+
+def _name_of(factory: Factory) -> str | None:
+    for name in AGENTS:
+        # A required library may be missing.
+        with suppress(ValueError):
+            if factory_of(name) is factory:
+                return name
+    return None
 
 
 def _kind_words(kind: Any) -> str:
