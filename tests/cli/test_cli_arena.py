@@ -234,6 +234,9 @@ def test_long_names_and_numbers_fit(monkeypatch, matches):
     parts = [text_of(part, 80) for part in fitting(standings)]
     assert all("…" not in text and all(len(line) <= 80 for line in text.splitlines()) for text in parts)
     assert "Score of row" in parts[2] and "simulations" not in parts[2], "the ratings have the names"
+    monkeypatch.setenv("COLUMNS", "60")
+    for part in fitting(standings_of(NAMES, matches)):
+        assert all(len(line) <= 60 for line in text_of(part, 60).splitlines()), "two columns of counts are left out"
     for columns, words in (("120", names[0]), ("30", "first")):
         monkeypatch.setenv("COLUMNS", columns)
         assert words in text_of(fitting(standings)[2], 120)

@@ -93,10 +93,12 @@ def test_each_command_imports_no_more_than_it_needs():
     assert done.returncode == 0, done.stderr
 
 
-def test_help_names_commands_options_and_choices(capsys):
-    for args in ([], ["--help"]):
+def test_help_names_commands_options_and_choices(capsys, monkeypatch):
+    for args, columns in ((["--help"], 60), ([], 80)):
+        monkeypatch.setenv("COLUMNS", str(columns))
         assert main(args) == 0
         out = capsys.readouterr().out
+        assert max(map(len, out.splitlines())) <= columns
         assert len(commands()) == 13 and all(re.search(rf"^  {command} ", out, re.MULTILINE) for command in commands())
     shared = ("--json", "--hand-size", "--no-skip-forfeits", "scarcest-color")
     for command, words in (

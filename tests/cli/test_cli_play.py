@@ -111,6 +111,8 @@ def test_advice_shows_the_belief_and_the_search(monkeypatch):
     values, errors = np.asarray(thought.estimate.value), np.asarray(thought.estimate.value_error)
     assert win == {name: pytest.approx(50 * (1 + float(values[parse_action(name)])), abs=0.06) for name in ("R0", "R2")}
     assert f"Advice: {best}. " in text and f"\n*{best} " in text
+    narrow = play_view.advice(advised, start, width=60).plain
+    assert max(len(row) for row in narrow.splitlines() if "█" in row) <= 60 and sorted(narrow.split()) == sorted(text.split())
     # Returns under a step penalty are no win probabilities.
     penalized = play_view.advice(advised, replace(start, rules=replace(RULES, step_penalty=0.125))).plain
     assert ". Mean return (standard error), 32 games of each play:" in penalized
@@ -181,6 +183,8 @@ def test_the_help_is_about_the_rules_of_the_game():
         text = play_view.help_text(rules).plain
         assert set(re.findall("^([dpc])  ", text, re.MULTILINE)) == keys
         assert words in " ".join(text.split()) and all(len(row) <= 80 for row in text.splitlines())
+        narrow = play_view.help_text(rules, width=60).plain
+        assert narrow.split() == text.split() and max(map(len, narrow.splitlines())) <= 60
     assert monte_carlo(rules=RULES).keep == 0.25
     assert "a quarter of a standard error" in " ".join(play_view.help_text(RULES).plain.split())
 

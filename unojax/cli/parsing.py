@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import textwrap
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -15,6 +16,8 @@ from unojax.cli.options import names_of, typed
 
 _DESCRIPTION: Final = "Two-player UNO with hidden hands, many thousands of games at a time."
 _WIDTH: Final = 80
+"""Columns of the overview, unless the terminal has fewer."""
+_LEAST_WIDTH: Final = 40
 _MAX_SUGGESTIONS: Final = 2
 
 
@@ -57,15 +60,16 @@ def commands() -> dict[str, type[Command]]:
 
 def overview() -> str:
     """Return a description of all commands, a line or two each."""
-    rows = ["usage: unojax COMMAND [OPTIONS]", "", _DESCRIPTION]
+    columns = min(_WIDTH, max(shutil.get_terminal_size().columns, _LEAST_WIDTH))
+    rows = ["usage: unojax COMMAND [OPTIONS]", "", *textwrap.wrap(_DESCRIPTION, columns)]
     width = max(map(len, commands()))
     for heading, group in groups().items():
         rows += ["", heading]
         for name, command in group.items():
             # Python omits docstrings with -OO.
             summary = (command.__doc__ or "").partition(".")[0]
-            rows += textwrap.wrap(f"  {name:{width}}  {summary}", _WIDTH, subsequent_indent=" " * (width + 4)) or [f"  {name}"]
-    rows += ["", "unojax COMMAND --help: its options. unojax --version: versions, for bug reports."]
+            rows += textwrap.wrap(f"  {name:{width}}  {summary}", columns, subsequent_indent=" " * (width + 4)) or [f"  {name}"]
+    rows += ["", *textwrap.wrap("unojax COMMAND --help: its options. unojax --version: versions, for bug reports.", columns)]
     return "\n".join(rows)
 
 

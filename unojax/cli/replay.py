@@ -90,7 +90,7 @@ def _turn(number: int, move: Text, views: list[Observation], player: int | None)
     for seat in (0, 1):
         label = f"  {PLAYERS[seat]}"
         if player in (None, seat):
-            rows += play_view.hand_rows(views[seat], label=label)
+            rows += play_view.hand_rows(views[seat], label=label, width=tables.columns())
         else:
             rows.append(Text(f"{label.ljust(play_view.LABEL)} {tables.count(int(views[1 - seat].opponent_count), 'card')}"))
     return rows

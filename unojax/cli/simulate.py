@@ -131,7 +131,7 @@ class Simulate:
 
 def _tables(report: SimulationReport, played: WinRates, setting: Setting) -> list[RenderableType]:
     found, rules, steps = report.results, setting.rules, report.results.steps_per_game
-    quantiles = ", ".join(f"{100 * float(q):g} %: {n}" for q, n in steps.quantiles.items())
+    quantiles = ", ".join(f"{100 * float(q):g}%: {n}" for q, n in steps.quantiles.items())
 
     def share(games: int) -> str:
         return f"{games:,} ({100 * (games / report.games):.2f} %)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.text import Text
@@ -19,14 +19,11 @@ if TYPE_CHECKING:
     from unojax.search.agents import SearchAgent
     from unojax.search.pooling import Pooled
 
-_BARS_PER_ROW: Final = 4
-
-
 def belief(figures: BeliefSummary, seen: Observation, num_bars: int) -> Group:
     """Return the likeliest cards of the other hand, and the colours."""
     title = f"Probability in % that player {1 - int(seen.player)} holds a card"
     rows = [Text(title, style="bold")] if num_bars else []
-    rows += [Text.assemble("  ", row) for row in drawing.likely_cards(figures.prob_holds, num_bars, _BARS_PER_ROW)]
+    rows += [Text.assemble("  ", row) for row in drawing.likely_cards(figures.prob_holds, num_bars, tables.columns() - 2)]
     return Group(*rows, Text(f"  no card of a colour, in %: {drawing.lacking(figures.prob_color, seen.rules)}"), "")
 
 

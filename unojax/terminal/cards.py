@@ -116,11 +116,15 @@ def likeliest(values: ArrayLike, number: int) -> list[int]:
     return order[values[order] > 0].tolist()
 
 
-def likely_cards(prob_holds: ArrayLike, number: int, num_columns: int, *, width: int = 7) -> list[Text]:
-    """Return rows of the likeliest cards, with the probabilities float[54] that a hand holds them."""
+def likely_cards(prob_holds: ArrayLike, number: int, columns: int, *, width: int = 7) -> list[Text]:
+    """Return rows of the likeliest cards, with the probabilities float[54] that a hand holds them.
+
+    Rows have at most `columns` characters.
+    """
     probs = np.asarray(prob_holds)
     bars = [card_bar(t, probs[t], width=width) for t in likeliest(probs, number)]
-    rows = [Text("  ").join(line) for line in in_columns(bars, num_columns)]
+    cell = len(card_bar(0, 0.0, width=width)) + 2
+    rows = [Text("  ").join(line) for line in in_columns(bars, max(1, (columns + 2) // cell))]
     for row in rows:
         row.rstrip()
     return rows

@@ -207,7 +207,7 @@ class Conversation(WithPerson):
         if command is Command.QUIT:
             raise _Stopped
         if command is Command.HELP:
-            self.say(view.help_text(session.rules))
+            self.say(view.help_text(session.rules, width=self.console.width))
         elif command is Command.PILE:
             self.say(view.pile(session.view))
         elif self.advisor is None:
@@ -217,7 +217,7 @@ class Conversation(WithPerson):
             with self._ready("thinking", *needed):
                 told = self.advisor.advise(self._views)
             has_acted = not all(seen.is_mine for seen in session.seen)
-            self.say(view.advice(told, session.view, has_acted=has_acted))
+            self.say(view.advice(told, session.view, has_acted=has_acted, width=self.console.width))
 
     @contextmanager
     def _ready(self, what: str, *needed: Job) -> Iterator[None]:

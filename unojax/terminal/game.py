@@ -29,37 +29,42 @@ LABEL: Final = 12
 """Columns for the label of a row."""
 _CELL: Final = 6
 _NUM_BARS: Final = 12
-_BARS_PER_ROW: Final = 3
 
-_PLAYS: Final = """\
-R5       play that card. Colours: R red, Y yellow, B blue, G green. Ranks: 0-9,
-         S skip, R reverse, +2. W and W+4 are the wild cards.
-W:B      play a wild card and make blue the active colour. W alone asks for it.
-3        play the card with the number 3 under it.
-Enter    draw, where you can't play, or take a penalty."""
-_COMMANDS: Final = """\
-?        advice from what you have seen: how likely each play is to win, and
-         what the opponent may hold. Advised (*) is what a rule of thumb would
-         play, unless another play wins more often by a quarter of a standard
-         error.
-u        take your last choice back. The same moves draw the same cards again.
-pile     the cards on the pile; p too, where it does not pass.
-h        this help.
-q        stop."""
+_PLAYS: Final = {
+    "R5": "play that card. Colours: R red, Y yellow, B blue, G green. Ranks: 0-9, S skip, R reverse, +2. W and W+4 are the wild "
+    "cards.",
+    "W:B": "play a wild card and make blue the active colour. W alone asks for it.",
+    "3": "play the card with the number 3 under it.",
+    "Enter": "draw, where you can't play, or take a penalty.",
+}
+_COMMANDS: Final = {
+    "?": "advice from what you have seen: how likely each play is to win, and what the opponent may hold. Advised (*) is what a "
+    "rule of thumb would play, unless another play wins more often by a quarter of a standard error.",
+    "u": "take your last choice back. The same moves draw the same cards again.",
+    "pile": "the cards on the pile; p too, where it does not pass.",
+    "h": "this help.",
+    "q": "stop.",
+}
 
 
-def help_text(rules: Rules) -> Text:
+def help_text(rules: Rules, *, width: int = WIDTH) -> Text:
     """Explain input and play under these rules."""
-    rows = [_PLAYS]
-    rows += ["d        draw, though you can play."] * rules.may_draw
-    rows += ["p        pass, after a draw."] * (rules.play_drawn == "may")
-    rows += ["c        challenge the W+4 that you would draw for."] * (rules.wild_draw_four == "challenge")
-    rows.append(_COMMANDS)
+    width = min(width, WIDTH)
+    inputs = dict(_PLAYS)
+    if rules.may_draw:
+        inputs["d"] = "draw, though you can play."
+    if rules.play_drawn == "may":
+        inputs["p"] = "pass, after a draw."
+    if rules.wild_draw_four == "challenge":
+        inputs["c"] = "challenge the W+4 that you would draw for."
+    rows = []
+    for name, meaning in (inputs | _COMMANDS).items():
+        rows += textwrap.wrap(f"{name:<9}{meaning}", width, subsequent_indent=" " * 9)
     sections = rules_in_words(rules)
     for heading in ("Turn", "Effects"):
         for sentences in sections.get(heading, []):
-            rows += textwrap.wrap(sentences, WIDTH)
-    return Text("\n".join([*rows, "unojax rules, with the options of the game: all the rules."]))
+            rows += textwrap.wrap(sentences, width)
+    return Text("\n".join([*rows, *textwrap.wrap("unojax rules, with the options of the game: all the rules.", width)]))
 
 
 def position(view: Observation, opponent: str, number: int, options: Options | None = None, *, width: int = WIDTH) -> Text:
@@ -148,22 +153,22 @@ def pile(view: Observation) -> Text:
     return Text("\n").join(rows)
 
 
-def advice(told: Advice, view: Observation, *, has_acted: bool = True) -> Text:
+def advice(told: Advice, view: Observation, *, has_acted: bool = True, width: int = WIDTH) -> Text:
     """Return the advised play, each play's win probability, and the likely hand of the opponent."""
     rows = [Text("There is nothing to choose.")]
     if told.thought is not None:
-        rows = _plays(told.thought, view)
+        rows = _plays(told.thought, view, 2 if width >= WIDTH else 1)
     no_playable = whole_percent(float(told.belief.prob_no_playable))
     rows.append(Text(f"What the opponent may hold, probability in %. No card to play on this top: {no_playable}."))
     rows.append(Text(f"No card at all of {drawing.lacking(told.belief.prob_color, view.rules)}."))
     if told.types:
         rows.append(Text(f"The opponent {plays_like(told.types, is_prior=not has_acted)}."))
-    bars = drawing.likely_cards(told.belief.prob_holds, _NUM_BARS, _BARS_PER_ROW, width=14)
+    bars = drawing.likely_cards(told.belief.prob_holds, _NUM_BARS, min(width, WIDTH) - 1, width=14)
     return Text("\n").join([*rows, *(Text.assemble(" ", row) for row in bars)])
 
 
-def _plays(told: Thought, view: Observation) -> list[Text]:
-    """Return the advised play, then the best ones, in two columns of about ten rows, even with a hand full of wild cards.
+def _plays(told: Thought, view: Observation, num_columns: int) -> list[Text]:
+    """Return the advised play, then the best ones, in columns: in two, about ten rows even with a hand full of wild cards.
 
     Under a step penalty, returns are no win probabilities, and are shown unchanged.
     """
@@ -180,7 +185,7 @@ def _plays(told: Thought, view: Observation) -> list[Text]:
             f". {'Mean return' if is_return else 'Win probability in %'} (standard error), {number:,} games of each play:",
         )
     ]
-    for actions in drawing.in_columns(plays, 2):
+    for actions in drawing.in_columns(plays, num_columns):
         line = Text()
         for action in actions:
             win = float(estimate.win[action])

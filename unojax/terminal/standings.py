@@ -16,25 +16,27 @@ from unojax.terminal.tables import duration, percent_within
 def fitting(standings: Standings) -> list[Table | str]:
     """Return ratings and scores, as wide as the terminal allows."""
     width = Console(file=sys.stdout).width
-    # A console never measures anything as wider than itself.
-    measuring = Console(width=10_000)
+
+    def widest(*made: Table) -> Table:
+        return next((table for table in made[:-1] if tables.least_width(table) <= width), made[-1])
+
     # The table of scores can omit the names, because the ratings have them.
-    wide = (score_table(standings), score_table(standings, names=False))
-    fitting = [table for table in wide if measuring.measure(table).maximum <= width]
-    return [rating_table(standings), "", fitting[0] if fitting else match_table(standings), ""]
+    scores = (score_table(standings), score_table(standings, names=False), match_table(standings))
+    return [widest(rating_table(standings), rating_table(standings, counts=False)), "", widest(*scores), ""]
 
 
-def rating_table(standings: Standings) -> Table:
+def rating_table(standings: Standings, *, counts: bool = True) -> Table:
+    """Return each agent's rating, score and time, optionally with the numbers of games and decisions."""
     title = f"Ratings in Elo points ({tables.plus_minus()} 95 % interval), mean 0"
-    table = tables.grid(title, ("", "agent"), ("rating", "score, %", "games", "decisions", "each"))
+    numbers = ("games", "decisions") if counts else ()
+    table = tables.grid(title, ("", "agent"), ("rating", "score, %", *numbers, "each" if counts else "each decision"))
     for place, row in enumerate(standings.agents, 1):
         table.add_row(
             str(place),
             row.name,
             f"{row.rating:+.0f} {tables.plus_minus()} {row.rating_margin:.0f}",
             "-" if row.score is None else f"{100 * row.score:.1f}",
-            f"{row.games:,}",
-            f"{row.decisions:,}",
+            *([f"{row.games:,}", f"{row.decisions:,}"] if counts else []),
             "-" if row.seconds_per_decision is None else duration(row.seconds_per_decision),
         )
     return table

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from unojax.search.pooling import Pooled, PooledPlay
 
 _NUM_BARS: Final = 12
-_BAR_CELL: Final = 18
 _PLAY_CELL: Final = 27
 _MOST_COLUMNS: Final = 120
 
@@ -73,7 +72,7 @@ def belief(looked: WinEstimate, view: Observation, *, width: int, has_acted: boo
     if looked.types:
         plays = plays_like(looked.types, is_prior=not has_acted)
         words += f" They {plays.replace('is assumed', 'are assumed', 1).replace('plays', 'play', 1)}."
-    bars = drawing.likely_cards(figures.prob_holds, _NUM_BARS, max(1, width // _BAR_CELL))
+    bars = drawing.likely_cards(figures.prob_holds, _NUM_BARS, width)
     return [*(Text(row) for row in textwrap.wrap(words, width)), *bars]
 
 

@@ -27,20 +27,25 @@ def show(*parts: RenderableType) -> None:
     """Print results; numbers stay uncoloured, brackets are literal."""
     console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
     # A narrow terminal wraps the lines of a table; rich would omit columns.
-    console.width = max(console.width or WIDTH, _FOLDED, *map(_least_width, parts))
+    console.width = max(console.width or WIDTH, _FOLDED, *map(least_width, parts))
     with console.capture() as capture:
         console.print(*parts, sep="\n")
     sys.stdout.write(without_trailing_blanks(capture.get()))
+
+
+def columns() -> int:
+    """Return the columns of the terminal, at most those of running text."""
+    return min(Console(file=sys.stdout).width or WIDTH, WIDTH)
 
 
 def without_trailing_blanks(text: str) -> str:
     return re.sub(r"[ ]+$", "", text, flags=re.MULTILINE)
 
 
-def _least_width(part: RenderableType) -> int:
+def least_width(part: RenderableType) -> int:
     """Return the width that a table needs, with foldable columns as narrow as their longest word."""
     if isinstance(part, Group):
-        return max(map(_least_width, part.renderables), default=0)
+        return max(map(least_width, part.renderables), default=0)
     if not isinstance(part, Table):
         return 0
     measuring = Console(width=10_000)
