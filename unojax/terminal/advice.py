@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from unojax.search.agents import SearchAgent
     from unojax.search.pooling import Pooled
 
+
 def belief(figures: BeliefSummary, seen: Observation, num_bars: int) -> Group:
     """Return the likeliest cards of the other hand, and the colours."""
     title = f"Probability in % that player {1 - int(seen.player)} holds a card"
