@@ -122,7 +122,10 @@ def knowing_search(policy: str) -> str:
 
 
 def runs_code(spec: str) -> bool:
-    """Return whether a spec runs code from outside the package; reject it if untrusted."""
+    """Return whether a spec runs code from outside the package.
+
+    Reject such a spec from an untrusted source, such as a saved game.
+    """
     return is_own(spec) or spec.partition(":")[0] in _LAST_KEYS
 
 
@@ -250,7 +253,7 @@ def settings_of(spec: str) -> dict[str, Any]:
 
 
 def format_spec(name: str, factory: Factory, values: Mapping[str, Any]) -> str:
-    """Return the shortest spec with these values."""
+    """Return the shortest spec whose keys have these values."""
     differing = [key for key, (_, default) in keys_of(factory).items() if values.get(key, default) != default]
     last = _LAST_KEYS.get(name)
     parts = [format_value(values[key]) if key == last else f"{key}={format_value(values[key])}" for key in differing]

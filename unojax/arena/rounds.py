@@ -62,8 +62,7 @@ def play_rounds(
     """Play pairs 0 .. num_pairs - 1 of matches to `target` points.
 
     The winner of a round gets the points of the cards in the loser's hand. Round r has the same deal in both matches of a
-    pair, with the seats swapped, and the seats alternate between rounds. Agents play each round by itself, without the
-    score.
+    pair, with the seats swapped, and the seats alternate between rounds. Agents do not know the score.
 
     Args:
         key, agents, batch_size, workers: As in `play_match`; a round is a game.

@@ -134,9 +134,12 @@ class Standings:
 
 
 def standings_of(names: Sequence[str], matches: Mapping[tuple[int, int], Pairs], *, series: int = 1) -> Standings:
-    """Rate agents by their matches, indexed by two agents' numbers; matches without pairs are skipped.
+    """Return the standings of agents from their matches.
 
-    `series` as in `unojax.play_match`.
+    Args:
+        names: Names of the agents.
+        matches: Matches by the indices of both agents; those without pairs are skipped.
+        series: As in `unojax.play_match`.
     """
     matches = {match: pairs for match, pairs in matches.items() if len(pairs)}
     rated = [ratings.Match(i, j, pairs.index // series, pairs.points) for (i, j), pairs in matches.items()]

@@ -269,15 +269,15 @@ NAMED: Final = {"family": FAMILY, "minimax": MINIMAX, "peer": PEER}
 
 
 def parse_opponent(text: str) -> Opponent:
-    """Parse the name of an opponent model.
+    """Return the opponent model with a name.
 
         uniform, consistent     see `uniform_opponent`, `consistent_opponent`
         linear, linear+0.5      a policy with the default tremble (`TREMBLE`), or another
         uniform|linear*2        one of these types, the second twice as likely (`Family`)
-        family, minimax, peer   one of those of `FAMILY`, `MINIMAX` or `PEER`
+        family, minimax, peer   the types of `FAMILY`, `MINIMAX` or `PEER`
 
     Raises:
-        ValueError: If there is no such policy, a tremble is no probability, or types and weights make no family.
+        ValueError: If there is no such policy, or a tremble, a type or a weight is invalid.
     """
     text = NAMED.get(text, text)
     if "|" not in text and "*" not in text:

@@ -41,7 +41,7 @@ def leave(command: Any, status: int) -> None:
 
 
 def is_first() -> bool:
-    """Return whether this process reports."""
+    """Return whether this is the first process, which prints the report."""
     from unojax.device.shares import this_share
 
     return this_share().part == 0

@@ -105,7 +105,7 @@ def this_share() -> Share:
 
 
 def gather(arrays: dict[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
-    """Exchange arrays of any shapes with the other processes, and return those of all in the order of their indices.
+    """Exchange arrays with the other processes, and return those of all, by process index.
 
     Raises:
         LostProcessError: If another process ended before it sent its own.

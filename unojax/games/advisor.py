@@ -184,7 +184,7 @@ class Advisor:
         return self._beliefs[0].belief(views)
 
     def learned(self, views: Views) -> Array | None:
-        """Return the posterior over types, `log_types` of the next advisor; None without types."""
+        """Return the log posterior over types, for `log_types` of the next advisor; None without types."""
         if not isinstance(self.updater.opponent, Family):
             return None
         return jax.device_get(self._beliefs[0].belief(views).log_type_probs)

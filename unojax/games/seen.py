@@ -97,7 +97,7 @@ class SeenGame:
 
     @property
     def seen(self) -> tuple[Seen, ...]:
-        """Actions with the views before and after them, without counts."""
+        """Actions with the views before and after each; counts are omitted."""
         around = zip(self.observations, self.events, self.observations[1:], strict=False)
         return tuple(Seen(before, event.action, after) for before, event, after in around if event.kind != "count")
 

@@ -295,13 +295,12 @@ def monte_carlo(
 ) -> SearchAgent:
     """Play legal cards out against possible hands of the opponent (flat Monte Carlo).
 
-    If drawing, passing or a challenge is optional, the search tries it like a play. In the rollouts, policies other than
-    `uniform` draw only if they cannot play. Under `Rules.points` values are points, but with a leaf they are those of wins and
-    losses.
+    Optional draws, passes and challenges are tried like plays. In the rollouts, policies other than `uniform` draw only if they
+    cannot play. Values are points under `Rules.points`, or with a leaf wins and losses.
 
     Args:
-        belief: "particles", the particle filter; "bootstrap", the plain one, for comparison; "closed", the closed form; "ages",
-            colour-count bounds; "unseen", uniform over unseen cards; "truth", the hand itself, which only
+        belief: "particles", the particle filter; "bootstrap", the bootstrap filter, for comparison; "closed", the closed form;
+            "ages", colour-count bounds; "unseen", uniform over unseen cards; "truth", the hand itself, which only
             `unojax.agents.reveal` shows.
         model: Opponent model of the particle filter, see `parse_opponent`. With several types, such as those of "minimax", the
             filter infers the type, and carries the posterior over to the next game of a match.
@@ -315,14 +314,14 @@ def monte_carlo(
             Win probabilities are not discounted.
         leaf: "pretrained", "heuristic" (`unojax.value.heuristic`) or the file of a network: its value of each play, from the
             belief, is averaged with the results of the rollouts. None: only those count.
-        weight: Rollouts that this value counts as. (At 100 rollouts 100 was better than 300 and 1000.)
+        weight: Number of rollouts that the leaf's value counts as. (At 100 rollouts 100 was better than 300 and 1000.)
         rollouts: Games played out for each legal play.
         stop: Standard errors below the best play at which a play is pruned; 0: never.
         rules: Rules of the game.
 
     Raises:
-        ValueError: If an argument is out of range, there is no such policy, model or network, or the leaf's values do not cover
-            the settings: another discount, or rules that truncate games or have step penalties.
+        ValueError: If an argument is out of range, there is no such policy, model or network, or the leaf has another discount
+            or does not support the rules, such as truncation or step penalties.
     """
     given = locals()
     return _put_together("mc", monte_carlo, given, num_samples=rollouts)

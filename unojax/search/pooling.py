@@ -196,7 +196,7 @@ def cost_of(
 
 @partial(Program, static="agent")
 def search_once(key: Array, memory: Remembered, observation: Observation, legal: Array, *, agent: SearchAgent) -> Estimate:
-    """Search the choices `legal`, bool[60] or more (`Rules.num_choices`), of one decision once. Consumes `key`."""
+    """Return the estimates of one search for the choices `legal`, bool[`Rules.num_choices`]. Consumes `key`."""
     # `agent.think` would skip a single legal play.
     key_hands, key_search = jax.random.split(key)
     hands = agent.hands(key_hands, memory, observation)

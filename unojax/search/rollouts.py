@@ -54,7 +54,7 @@ class Arms(NamedTuple):
 
 @partial(traced_once, static=("most",))
 def list_arms(legal: Array, *, most: int | None = None) -> Arms:
-    """List an arm for every legal choice of bool[G, 60], or more (`Rules.num_choices`), in order; at most `most` a position."""
+    """Return an arm for every legal choice, bool[G, `Rules.num_choices`], in order; at most `most` a position."""
     number = legal.sum(dtype=jnp.int32)
     position, action = jnp.nonzero(legal, size=len(legal) * (most or legal.shape[1]), fill_value=0)
     return Arms(position.astype(jnp.int32), action.astype(jnp.int32), number)
@@ -282,7 +282,7 @@ class Starts(NamedTuple):
     num_steps: Array | None = None
 
     def steps_left(self, rules: Rules) -> Array | None:
-        """Count the steps until games are truncated, uint32[G]; None without truncation."""
+        """Number of steps until truncation, uint32[G]; None without a limit."""
         if rules.max_steps is None:
             return None
         passed = jnp.zeros(self.seeds[0].shape, jnp.int32) if self.num_steps is None else self.num_steps

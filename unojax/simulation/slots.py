@@ -171,7 +171,7 @@ def play_rows(
 
 
 def carry_out(slots: Slots, move: Array) -> Slots:
-    """Advance every slot by one node."""
+    """Apply the moves of all slots, uint32[B] as from `table.resolve`."""
     before, after = slots.table, table.commit(slots.table, move)
     changes: dict[str, Any] = {}
     if slots.num_choices is not None:

@@ -69,7 +69,8 @@ def walk(
 
     Args:
         rules: Rules, from `game_rules`.
-        merge_colors, limit: As in `enumerate_game`, without the estimate.
+        merge_colors: As in `enumerate_game`.
+        limit: Largest number of histories. None: unlimited.
         on_level: Called with the number of steps, the level, the chance probability of each history, and the updated memories.
         on_ends: Called with histories that a player won: both players' sequences, int32[M], and the chance probabilities times
             the return of player 0.

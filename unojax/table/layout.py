@@ -63,7 +63,7 @@ class Meta(NamedTuple):
 
     @property
     def begins_step(self) -> Array:
-        """bool[...]: a step is to begin, or a reshuffle before its draw; no draw is under way."""
+        """Whether a step begins here, or a reshuffle before its draw, bool[...]."""
         return (self.phase == PLAY) & (self.to_draw == 0)
 
     @property

@@ -93,7 +93,7 @@ def options_of(hand: Words, turn: Turn, rules: Rules) -> Words:
 
 
 def playable(hand: Words, color: Array, rank: Array, rules: Rules) -> Words:
-    """Return the options on a top card with nothing pending."""
+    """Return the plays of a hand on a top card, without a penalty, as option bits."""
     plays = bits.playable(hand, color, rank)
     if rules.wild_draw_four == "no_color":
         others = bits.word_at(hand, color) & bits.COLORED

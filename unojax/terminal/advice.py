@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def belief(figures: BeliefSummary, seen: Observation, num_bars: int) -> Group:
-    """Return the likeliest cards of the other hand, and the colours."""
+    """Return the likeliest cards of the other hand, and for each colour P(no card)."""
     title = f"Probability in % that player {1 - int(seen.player)} holds a card"
     rows = [Text(title, style="bold")] if num_bars else []
     rows += [Text.assemble("  ", row) for row in drawing.likely_cards(figures.prob_holds, num_bars, tables.columns() - 2)]

@@ -107,7 +107,7 @@ def percent_between(value: float, interval: tuple[float, float]) -> str:
 
 
 def percent_within(value: float, interval: tuple[float, float]) -> str:
-    """Return `percent`, or `percent_between` of an asymmetric interval, as of a few games."""
+    """Return `percent`, or `percent_between` if the interval is asymmetric, as after few games."""
     half = (interval[1] - interval[0]) / 2
     is_skewed = abs(sum(interval) / 2 - value) > _SKEWED * half
     return percent_between(value, interval) if is_skewed else percent(value, half)
@@ -125,7 +125,7 @@ def rate(games_per_second: float) -> str:
 
 
 def rules_text(rules: Rules) -> str:
-    """Return the rules that differ from the defaults, or the preset's name."""
+    """Return rules as text: a preset's name, or the fields that differ from the defaults."""
     if rules.name is not None:
         return rules.name
     named = (f"deck of {rules.num_cards} cards" if name == "deck" else f"{name}={value}" for name, value in rules.changes.items())

@@ -126,7 +126,7 @@ class Features(NamedTuple):
 
 
 def has_turn_columns(rules: Rules) -> bool:
-    """Return whether features describe optional draws or stacked penalties of a turn."""
+    """Return whether features have columns for optional draws or stacked penalties."""
     return rules.draw_is_option or rules.stacking
 
 

@@ -47,7 +47,7 @@ class NetworkConfig:
 
     @property
     def turns(self) -> bool:
-        """Whether it reads the columns of rules that `has_turn_columns`."""
+        """Whether it reads the further columns of a turn, see `has_turn_columns`."""
         return has_turn_columns(as_rules(self.rules[0]))
 
     @property

@@ -52,7 +52,7 @@ def count_words(count: int) -> str:
 
 
 def action_words(action: int) -> str:
-    """Return an action without its player: `red 5`, `Wild, declares green`, `draw`, `none yet`."""
+    """Return an action in words: `red 5`, `Wild, declares green`, `draw`; for -1 `none yet`."""
     if action == NO_ACTION:
         return "none yet"
     if action == cards.DRAW:

@@ -98,7 +98,7 @@ class Belief:
 
     @property
     def log_joint(self) -> Array | None:
-        """float32[K, N] nats: ln P(type, particle), normalised; None under a single model."""
+        """ln P(type, particle), normalised, float32[K, N]; None under a single model."""
         if self.log_types is None:
             return None
         strict = None if self.target is None else self.target.log_likelihood
@@ -106,7 +106,7 @@ class Belief:
 
     @property
     def target_weights(self) -> Array:
-        """float32[N] nats, normalised: of all trajectories, including impossible ones; see `likelihood`."""
+        """Log weights of all trajectories, impossible ones included, normalised, float32[N]."""
         return self.log_weights if self.target is None else self.target.log_weights
 
     @property

@@ -327,6 +327,6 @@ def start_log_prob(dealt: Words, deal: Deal, rules: Rules) -> Array:
 
 
 def num_startable(hands: Words, rules: Rules) -> Array:
-    """Count the startable cards of hands, if not all cards are startable: int32[...]."""
+    """Count the cards of hands that may be turned up at the start, int32[...]."""
     startable = bits.COLORED if rules.start_card == "non_wild" else bits.COLORED | bits.WILD_BIT
     return bits.count(map_words(lambda w: w & startable, hands)).astype(jnp.int32)

@@ -131,7 +131,7 @@ def condition_on_play(
 def condition_on_drawn_play(
     rows: Rows, random: Array, now: Trajectories, history: PublicHistory, color: Array, rank: Array
 ) -> tuple[Trajectories, Array]:
-    """Condition on a play of the opponent of the card that it has just drawn, which is in the slot filled last.
+    """Condition on a play of the card that the opponent has just drawn, in the slot filled last.
 
     As `condition_on_play`, but the copy is one of those that the slot and the deck hold, n of them. Then only the deck's cards
     can have been in its place, m of them, and the weight is n / (1 + m), which is the complete evidence.
