@@ -44,7 +44,7 @@ class BoardGame(Face):
         show_belief: bool = True,
         show_win_probability: bool = True,
     ):
-        """Prepare for games; arguments as of `unojax.widget.Board`. Raises ValueError if one is out of range."""
+        """Prepare for games; arguments as of `unojax.widget.Board`, or ValueError."""
         if not (is_int(seat) and seat in (0, 1)):
             raise ValueError(f"seat must be 0 or 1, got {seat!r}")
         rules = rules or Rules()
@@ -79,7 +79,7 @@ class BoardGame(Face):
         return self._rules
 
     def new_game(self, seed: int | None = None) -> None:
-        """Deal again, without a seed another game each time; the players' inferences about each other carry over."""
+        """Deal again, without a seed another game; inferences carry over."""
         # An agent that failed remembers nothing.
         self._last = None if self._is_stuck else self._session.memory
         self._log_types = self._advisor.learned(self.views)
@@ -151,7 +151,7 @@ class BoardGame(Face):
         write_game(path, self.record)
 
     def look(self) -> WinEstimate | None:
-        """Compute win probability and belief now and after each move, as the page does. None if neither is shown."""
+        """Compute win probability and belief now and after each move; None if neither is shown."""
         self._is_watched = True
         if not (self._shows_belief or self._shows_win_probability):
             return None
@@ -185,7 +185,7 @@ class BoardGame(Face):
         self._number += 1
 
     def _advance(self) -> None:
-        """Show the position, and let the opponent move until the person's turn; if it fails, show that and raise."""
+        """Let the opponent move until the person's turn; if it fails, show that and raise."""
         self._is_stuck = False
         try:
             self._play_on()

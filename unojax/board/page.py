@@ -1,4 +1,7 @@
-"""Data for the page of a board, as JSON, from the person's observations: it can't contain a hidden card."""
+"""Data for the page of a board, as JSON.
+
+It derives from the person's observations, so it can't contain a hidden card.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ def _variables(theme: Theme) -> str:
 
 
 def board_state(session: Session, opponent: str) -> dict[str, Any]:
-    """Return the position and the moves that led there; the opponent's cards only after the end."""
+    """Return the position and its moves; the opponent's cards only after the end."""
     scene = read_scene(session.view)
     me, is_mine = session.seat, session.is_my_turn and not session.is_over
     legal = _legal_types(session.legal) if is_mine else frozenset()
@@ -93,7 +96,7 @@ def board_state(session: Session, opponent: str) -> dict[str, Any]:
 
 
 def moves(session: Session) -> list[dict[str, Any]]:
-    """Return the start and each move from the person's view: player, whether a card was played, words."""
+    """Return the start and each move from the person's view."""
     names = _player_names(session)
     first = read_scene(session.seen[0].before if session.seen else session.view)
     said = [{"by": "", "card": False, "words": start_words(first, names)}]
@@ -107,7 +110,7 @@ def moves(session: Session) -> list[dict[str, Any]]:
 
 
 def win_data(told: WinEstimate | None, session: Session) -> dict[str, Any]:
-    """Return the win probability and the belief, drawn in both themes; at the end with the truth."""
+    """Return win probability and belief, drawn in both themes; at the end with the truth."""
     if told is None:
         return {}
     truth = np.bincount(_opened(session).types or (), minlength=cards.NUM_TYPES) if session.is_over else None
@@ -117,9 +120,10 @@ def win_data(told: WinEstimate | None, session: Session) -> dict[str, Any]:
 
 
 def hint(told: Advice, session: Session, *, says_wins: bool) -> dict[str, Any]:
-    """Return the advice of a search, with the win probabilities of cards (a wild one in its best colour), `draw` and `challenge`.
+    """Return a search's advice with the win probabilities of cards, `draw` and `challenge`.
 
-    A single legal play has no probability; a forced draw has no hint. `says_wins`: as in `SearchAgent`.
+    A wild card has that of its best colour. A single legal play has no probability, and a forced draw no hint. `says_wins`: as in
+    `SearchAgent`.
     """
     wins: dict[str, float] = {}
     if told.thought is None:
@@ -144,9 +148,12 @@ def card_and_color(action: int) -> tuple[str, str | None]:
 
 
 def read_click(click: Mapping[str, Any]) -> int:
-    """Return a click on a card (`card`, and for a wild one `color`), on the deck, to pass or to challenge as an action 0..61.
+    """Return a click on a card or the deck, to pass or to challenge, as an action 0..61.
 
-    It may be illegal. Raises ValueError if the click names no card or no colour.
+    A card is `card`, and for a wild one `color`. The action may be illegal.
+
+    Raises:
+        ValueError: If the click names no card or no colour.
     """
     if click.get("kind") in (_DRAW, _CHALLENGE):
         return cards.DRAW if click["kind"] == _DRAW else cards.CHALLENGE

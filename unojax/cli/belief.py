@@ -1,4 +1,4 @@
-"""`unojax belief`: one player's belief about the other hand, turn by turn through one game."""
+"""`unojax belief`: a belief about the other hand, turn by turn through one game."""
 
 from __future__ import annotations
 

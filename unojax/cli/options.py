@@ -128,7 +128,7 @@ def _first_sentence(text: str) -> str:
 
 
 def _with_fields_of_rules(*, at_length: bool) -> Callable[[type[_Value]], type[_Value]]:
-    """Add an option for each field of `Rules` to a class, described in full or by the first sentence."""
+    """Add an option for each field of `Rules`, described in full or by one sentence."""
     from unojax.docstrings import read_docstring
 
     # Empty if Python omits docstrings (-OO).
@@ -205,7 +205,7 @@ def typed(name: str) -> str:
 
 
 def as_options(message: str, names: Iterable[str], renamed: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Replace Python's names in a library error by the user's options: `max_steps` by `--max-steps`.
+    """Replace Python's names in a library error by options: `max_steps` by `--max-steps`.
 
     Args:
         message: Error message that names one-word arguments at its beginning, in backquotes, or as in `points=True`.

@@ -86,7 +86,7 @@ def report(
     results: Callable[[], Any],
     setting: Setting | None = None,
 ) -> None:
-    """Print tables, unless JSON goes to stdout, and write the results as JSON if a target is given.
+    """Print tables, unless JSON goes to stdout, and write the results as JSON if asked.
 
     Args:
         command: Name of the command.
@@ -103,7 +103,7 @@ def report(
 
 
 def to_json(value: Any) -> Any:
-    """Return values of JSON: dataclasses become objects, tuples and arrays lists, NumPy's numbers Python's."""
+    """Return values of JSON: dataclasses become objects, tuples and arrays lists."""
     if is_dataclass(value):
         pairs = ((field, getattr(value, field.name)) for field in fields(value))
         return {field.name: to_json(each) for field, each in pairs if not (each is None and may_be_absent(field))}
@@ -138,7 +138,7 @@ def write_file(option: str, target: str, content: str | bytes) -> None:
 
 @contextlib.contextmanager
 def writing(option: str, target: str) -> Iterator[ColumnFile]:
-    """Open a file of columns, which appears at the end of the block. Raises ValueError if it can't be written."""
+    """Open a file of columns, which appears at the end of the block, or ValueError."""
     from unojax.files.columns import ColumnFile
 
     try:
@@ -185,7 +185,7 @@ def shows_progress(*, quiet: bool) -> bool:
 
 @contextlib.contextmanager
 def progress(*, quiet: bool, verb: str = "playing", total: int | None = None) -> Iterator[Callable[..., None]]:
-    """Show a bar that disappears when done; yield `show(done, words, total=)`. Until its first call, programs compile."""
+    """Show a bar that disappears when done; yield `show(done, words, total=)`."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[words]}"), TimeRemainingColumn())
     with Progress(*columns, console=error_console(), transient=True, disable=not shows_progress(quiet=quiet)) as bar:
         task = bar.add_task("compiling", total=total, words="")

@@ -81,6 +81,6 @@ def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
 
 
 def _meanings(kind: type[Any]) -> dict[str, str]:
-    """Return what the docstrings of a dataclass and its bases say of each field, with null instead of None."""
+    """Return the meaning of each field from docstrings, with null instead of None."""
     said = {name: text for base in reversed(kind.__mro__) for name, text in read_docstring(base)[1].items()}
     return {name: re.sub(r"\bNone\b|\bnone(?=:)", "null", text) for name, text in said.items()}

@@ -1,4 +1,4 @@
-"""`unojax review`: review of a saved game: win probability, belief, and the cost of each choice."""
+"""`unojax review`: win probability, belief, and the cost of each choice of a saved game."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`unojax simulate`: win rates over many games of two policies, or a file of all their steps."""
+"""`unojax simulate`: win rates of two policies over many games, or a file of steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One command in several processes: each plays a share of the games, the first one reports."""
+"""One command in several processes: each plays a share, the first one reports."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def is_first() -> bool:
 
 
 def collect(command: str, arrays: Mapping[str, np.ndarray]) -> tuple[list[dict[str, np.ndarray]], bool]:
-    """Return the arrays of all processes and True, or, if one is lost, this process's own and False."""
+    """Return the arrays of all processes and True; if one is lost, only these and False."""
     from unojax.cli import output
     from unojax.device.shares import LostProcessError, gather, this_share
 

@@ -1,4 +1,4 @@
-"""Files: atomic writing (`whole`; tables in parts, `columns`), and the user's Python files with policies and agents (`own`)."""
+"""Files: atomic writing (`whole`), tables in parts (`columns`), users' code (`own`)."""
 
 from unojax.files.whole import check_target, is_special, write_whole
 

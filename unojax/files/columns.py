@@ -26,7 +26,7 @@ class _Sink(Protocol):
 
 
 class ColumnFile:
-    """A file of columns, written atomically: it appears at the end of a `with` block that raises no error.
+    """A file of columns, which appears at the end of a `with` block without error.
 
     `.parquet` holds a table, with a row group for each added part and lists for array-valued rows. `.npz` holds an array for each
     column, as `numpy.load` reads it. Both need the memory of one part.

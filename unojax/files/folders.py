@@ -1,4 +1,4 @@
-"""Folders of the user for caches and program state; None if a process has no home, as in a container."""
+"""Folders of the user for caches and state; None if a process has no home."""
 
 from __future__ import annotations
 

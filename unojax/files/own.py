@@ -156,7 +156,7 @@ def _import(
 
 
 def _is_beside(name: str, package: ModuleType) -> bool:
-    """Return whether the folder of a package has a module of that name, other than the process's module of that name."""
+    """Return whether the package's folder has that module, other than the process's."""
     # A clone of this package beside the file is not the running one.
     if name in sys.stdlib_module_names or name in ("__main__", __name__.partition(".")[0]):
         return False

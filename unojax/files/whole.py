@@ -33,7 +33,10 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 
 def create_beside(path: Path) -> BinaryIO:
-    """Create a file beside another, under an unused name and with the umask's permissions, and open it for writing."""
+    """Create a file beside another, under an unused name, and open it for writing.
+
+    Its permissions follow the umask.
+    """
     try:
         return open(path.with_name(f".{path.name}.{secrets.token_urlsafe(6)}.tmp"), "xb")
     except OSError as error:

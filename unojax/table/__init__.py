@@ -1,4 +1,6 @@
-"""The rules, written once, over a packed table of 108 labelled cards. Fields and results are arrays of any one shape.
+"""The rules, written once, over a packed table of 108 labelled cards.
+
+Fields and results are arrays of any one shape.
 
 A `Table` is nine 32-bit words. Each physical card has an owner: deck, hand 0, hand 1 or pile. The owner's two bits are spread
 over two bit planes of four words; the ninth word is bookkeeping. Rules that need more state have a tenth word (`Account`). Which

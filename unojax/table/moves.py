@@ -155,7 +155,7 @@ def _draw_progress(table: Table, node: Node, pick: Picked, rules: Rules) -> _Dra
 
 
 def _last_drawn(table: Table, node: Node, pick: Picked, ends_draw: Array, rules: Rules) -> tuple[Array, Array]:
-    """Return whether a draw in play lays its last card at once, and whether it keeps card and turn."""
+    """Return whether a draw's last card is laid at once, or kept with the turn."""
     never = jnp.zeros_like(ends_draw)
     if not rules.keeps_account and rules.play_drawn == "no":
         return never, never
@@ -194,7 +194,7 @@ def _moved_card(table: Table, node: Node, pick: Picked, rules: Rules) -> Picked:
 
 
 def _owner_bits(node: Node, choice: _Choice, draw: _Draw, rules: Rules) -> Array:
-    """Return the owner bits that the moved card gets: a play completes 01 or 10 to 11 (pile), a draw sets those of the hand."""
+    """Return the moved card's owner bits: a play completes 01 or 10 to 11 (pile)."""
     hand, pile = node.meta.player + np.uint32(1), np.uint32(PILE)
     stands_still = node.is_over | node.is_dead_end | node.is_reshuffle
     if rules.draw_is_option:
@@ -316,9 +316,10 @@ def _next_account(table: Table, word: Array, move: Array) -> Array:
 
 
 def visible_part(move: Array, table: Table, player: Array) -> Array:
-    """Mask a move in play to the part that a player (uint32) sees; moves that look the same become equal.
+    """Mask a move in play to what a player (uint32) sees.
 
-    Hidden are the copy of the type, and the card that the other player drew. `table` is that before the move.
+    Hidden are the copy of the type, and the card that the other player drew, so moves that look the same become equal. `table` is
+    that before the move.
     """
     is_own_draw = ~is_play(move) & (table.unpack_meta().player == player)
     position, word = POSITION_FIELD.get(move), WORD_FIELD.get(move)
@@ -329,7 +330,10 @@ def visible_part(move: Array, table: Table, player: Array) -> Array:
 
 
 def points_won(table: Table, rules: Rules) -> Array:
-    """Sum the points in the loser's hand, in units of `MATCH_POINTS`: float32, meaningless without a loser."""
+    """Sum the points in the loser's hand, in units of `MATCH_POINTS`: float32.
+
+    Meaningless without a loser.
+    """
     is_won_by_0 = table.unpack_meta().phase == OVER_WON_BY_0
     left = bits.type_counts(bits.where(is_won_by_0, table.cards_of(HAND_1, rules), table.cards_of(HAND_0, rules)))
     points = (left * cards.along_last(np.asarray(POINTS, np.int32), left.ndim)).sum(-1)
@@ -355,7 +359,7 @@ def is_reshuffle(move: Array) -> Array:
 
 
 def is_step(move: Array) -> Array:
-    """Return whether moves began a step: a play, a whole draw, or the end by an impossible draw."""
+    """Return whether moves began a step: a play, a whole draw, or an impossible draw."""
     return (move & STEP_FIELD.bit) != 0
 
 

@@ -117,7 +117,7 @@ class Options:
 
 
 def read_color(line: str) -> int | Command | None:
-    """Read the answer to the question for a colour: 0..3, a command, or None to choose another card."""
+    """Read a colour 0..3, a command, or None to choose another card."""
     word = line.strip().lower()
     if not word:
         return None

@@ -96,7 +96,7 @@ def whole_percent(probability: SupportsFloat) -> str:
 
 
 def bar(share: float, width: int) -> str:
-    """Return a share 0..1 in eighths of a character, or in ASCII if standard output requires it."""
+    """Return a share 0..1 in eighths of a character, or in ASCII if stdout needs it."""
     if not (sys.stdout.encoding or "").lower().startswith("utf"):
         return ("#" * round(min(share, 1.0) * width)).ljust(width)
     full_cells, rest = divmod(round(min(share, 1.0) * width * 8), 8)

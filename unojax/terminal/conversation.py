@@ -77,7 +77,7 @@ class Conversation(WithPerson):
         return None if self.advisor is None else self.advisor.learned(self._views)
 
     def run(self) -> int:
-        """Play until the game is over or the person stops; return the exit status, 130 after Ctrl-C.
+        """Play until the game is over or the person stops; return the exit status.
 
         Raises ValueError if the record can't be written at the start, and OpponentError after saving.
         """

@@ -43,7 +43,7 @@ q        stop."""
 
 @dataclass(frozen=True)
 class Input:
-    """One or more events (`command` None), or a command with its number and the rest of the line."""
+    """One or more events (`command` None), or a command with its number and the rest."""
 
     command: Command | None
     number: int | None

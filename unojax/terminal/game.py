@@ -1,4 +1,4 @@
-"""A game from a person's view, by observations only: positions, moves in words, advice, help."""
+"""A game from a person's view, by observations only."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def pile(view: Observation) -> Text:
 
 
 def advice(told: Advice, view: Observation, *, has_acted: bool = True, width: int = WIDTH) -> Text:
-    """Return the advised play, each play's win probability, and the likely hand of the opponent."""
+    """Return the advised play, the plays' win probabilities, and the likely other hand."""
     rows = [Text("There is nothing to choose.")]
     if told.thought is not None:
         rows = _plays(told.thought, view, 2 if width >= WIDTH else 1)
@@ -168,7 +168,7 @@ def advice(told: Advice, view: Observation, *, has_acted: bool = True, width: in
 
 
 def _plays(told: Thought, view: Observation, num_columns: int) -> list[Text]:
-    """Return the advised play, then the best ones, in columns: in two, about ten rows even with a hand full of wild cards.
+    """Return the advised play, then the best ones; in two columns, about ten rows.
 
     Under a step penalty, returns are no win probabilities, and are shown unchanged.
     """

@@ -43,7 +43,7 @@ def rating_table(standings: Standings, *, counts: bool = True) -> Table:
 
 
 def score_table(standings: Standings, *, names: bool = True) -> Table:
-    """Return each agent's scores against the others; columns are numbered as the rows, optionally named."""
+    """Return each agent's scores against the others, numbered as the rows."""
     table = tables.grid(title=_title("Score of row against column", standings))
     table.add_column("", justify="right", no_wrap=True)
     if names:

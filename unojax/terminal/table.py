@@ -65,7 +65,7 @@ def _has_acted(table: Table) -> bool:
 
 
 def belief(looked: WinEstimate, view: Observation, *, width: int, has_acted: bool) -> list[Text]:
-    """Return the belief over the other hand: can it play, colours, likeliest cards, opponent type."""
+    """Return the belief: can they play, colours, likeliest cards, opponent type."""
     figures = looked.belief
     can_play = f"can they play on this? {whole_percent(1 - float(figures.prob_no_playable))} %"
     words = f"{capitalized(can_play)}  No card of: {drawing.lacking(figures.prob_color, view.rules)} %."

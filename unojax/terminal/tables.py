@@ -43,7 +43,7 @@ def without_trailing_blanks(text: str) -> str:
 
 
 def least_width(part: RenderableType) -> int:
-    """Return the width that a table needs, with foldable columns as narrow as their longest word."""
+    """Return the width that a table needs, with foldable columns at their narrowest."""
     if isinstance(part, Group):
         return max(map(least_width, part.renderables), default=0)
     if not isinstance(part, Table):

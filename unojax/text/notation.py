@@ -52,7 +52,7 @@ def in_notation(text: str) -> str:
 
 
 def parse_cards(text: str) -> np.ndarray:
-    """Read cards separated by blanks or commas, also in words, `"R5 YS, wild draw four"`: canonical one-hot, bool[108].
+    """Read cards separated by blanks or commas, `"R5 YS"`: one-hot, bool[108].
 
     Raises:
         ValueError: If a name is unknown, or a card occurs more often than its copies.
@@ -70,7 +70,7 @@ def format_cards(onehot: ArrayLike) -> str:
 
 
 def parse_action(text: str) -> int:
-    """Read an action, also in words: `"R5"`, `"wild red"`, `"draw"` (a pass too), `"challenge"` to 0..61.
+    """Read an action: `"R5"`, `"wild red"`, `"draw"` (or pass), `"challenge"` to 0..61.
 
     Raises:
         ValueError: If the text is not an action, a wild has no declared colour, or a coloured card has one.

@@ -239,7 +239,7 @@ def _split_view(fields: list[str]) -> tuple[list[str], list[str], int]:
 
 
 def _split_lines(lines: re.Match[str]) -> tuple[list[str], list[str], int]:
-    """Do the same with the lines for people, and remove the top card from the pile, unless it is in the deck."""
+    """Do the same with the lines for people, and remove the top card from the pile."""
     top, observer = lines["top"].removeprefix(AWAY), int(lines["observer"])
     away = "" if top == lines["top"] else AWAY
     top_counts, under = parse_counts(top, "top"), split_cards(lines["pile"], "pile")
@@ -258,7 +258,7 @@ def _split_lines(lines: re.Match[str]) -> tuple[list[str], list[str], int]:
 
 
 def _some_hand(places: list[str], observer: int, fields: list[str], rules: Rules) -> str:
-    """Return a possible hand of the other player, with the card written as just drawn; the observation is the same for all."""
+    """Return a possible hand of the other player, with the card written as just drawn."""
     top, (mover, _, drawn) = fields[0], fields[1].partition(DRAWN_CARD)
     hand, under = (
         split_cards(place, name) for place, name in ((places[observer], f"hand of player {observer}"), (places[2], "pile"))

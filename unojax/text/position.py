@@ -202,7 +202,7 @@ def _checked_state(
     last_action: int = game.NO_ACTION,
     result: str = UNFINISHED,
 ) -> State:
-    """Return the state with these counts (int[2, 54] hands, int[54] pile under the top), if it is possible."""
+    """Return the state with int[2, 54] hands and int[54] pile under the top, if possible."""
     player, penalty = turn.player, turn.penalty
     if not is_int(player) or player not in (0, 1):
         raise ValueError(f"player must be 0 or 1, got {player!r}")

@@ -95,7 +95,7 @@ class TabGame(Tab, BoardGame):
         self.tell_of(aside)
 
     def put_aside_unfinished(self) -> Path | None:
-        """Set aside the file of a game that will be replaced, if the person has moved and it is not over."""
+        """Set aside the file of a game that will be replaced, if begun and not over."""
         is_begun = any(seen.is_mine for seen in self._session.seen)
         return put_aside(self._path) if is_begun and not self.is_over else None
 
@@ -148,7 +148,7 @@ class Games:
             self.find(name).hear(message.get("content"))
 
     def find(self, name: str) -> TabGame:
-        """Return the game of a tab, from its file if necessary. Raises ValueError if there is none."""
+        """Return the game of a tab, from its file if necessary, or ValueError."""
 
         def load(path: Path) -> TabGame:
             if not path.exists():
@@ -221,7 +221,7 @@ class Games:
         game.tell_of(aside)
 
     def _take_up(self, name: str, saved: GameFile) -> TabGame:
-        """Prepare to continue a saved game. Raises ValueError if its opponent is refused or unknown."""
+        """Prepare to continue a saved game, or ValueError if its opponent is refused."""
         setup = Setup.of(saved)
         if runs_code(setup.opponent) and setup.opponent != self._defaults.opponent:
             raise ValueError(
@@ -239,8 +239,9 @@ def _where(aside: Path) -> str:
 
 
 def read_rules(choices: dict[str, Any], now: Rules) -> Rules:
-    """Read the rules of a form: a preset or its fields. Missing fields come from the present game, or from the defaults if that
-    game uses a preset.
+    """Read the rules of a form: a preset or its fields.
+
+    Missing fields come from the present game, or from the defaults if that game uses a preset.
     """
     preset = choices.get("preset", _FIELDS)
     if preset != _FIELDS:

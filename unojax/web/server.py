@@ -225,7 +225,7 @@ class Made(Guarded):
 
 
 class Record(Guarded):
-    """The game so far, to step through: from the person's view, and with all cards once it is over."""
+    """The game to step through: the person's view, and all cards once it is over."""
 
     async def get(self) -> None:
         name = self.get_query_argument("game", "")
@@ -256,7 +256,7 @@ class Messages(WebSocketHandler, Guarded):
         self.name = ""
 
     def on_message(self, message: str | bytes) -> None:
-        """Pass a message to the games' thread, which answers in order, while the page's pongs and closing are handled."""
+        """Pass a message to the games' thread, which answers in order."""
         try:
             data = json.loads(message)
         except (ValueError, RecursionError):

@@ -59,7 +59,10 @@ class Store(Generic[_Game]):
         return game
 
     def set_aside(self, name: str, error: Exception) -> str:
-        """Set aside the file of a game that can't continue; return the message for the person, empty without a file."""
+        """Set aside the file of a game that can't continue; return the message for the person.
+
+        The message is empty without a file.
+        """
         if (aside := put_aside(self.path(name))) is None:
             return ""
         why = str(error).partition("\n")[0]

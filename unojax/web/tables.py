@@ -1,4 +1,4 @@
-"""Tables of browser tabs: games that others play, entered by clicks, one for each tab and stored in files. Host only."""
+"""Tables of browser tabs, entered by clicks, one for each tab and stored in files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ class TableDefaults:
     pace: float = 0.0
 
     def games(self, folder: Path, send: Send) -> Tables:
-        """Return the tables of a server."""
         return Tables(folder, self, send)
 
 
@@ -58,13 +57,13 @@ class TabTable(Tab, TableBoard):
 
 
 class Tables:
-    """Tables of all tabs. Not thread-safe: one thread calls at a time."""
+    """Tables of all tabs. One thread calls at a time."""
 
     def __init__(self, folder: Path, defaults: TableDefaults, send: Send):
         self._store, self._defaults, self._send = Store[TabTable](folder), defaults, send
 
     def hear(self, name: str, message: dict[str, Any]) -> None:
-        """Answer a message of a tab. Raises ValueError, with a message for the person, if the request is refused."""
+        """Answer a message of a tab, or ValueError."""
         kind = message.get("kind")
         if kind == "hello":
             return self._greet(name)

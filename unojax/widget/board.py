@@ -89,7 +89,10 @@ class Board(BoardGame, anywidget.AnyWidget):
         self._advance()
 
     def publish(self, state: dict[str, Any]) -> None:
-        """Send the page its data, numbered: traitlets drops unchanged values, and a second hint may equal the first."""
+        """Send the page its data, numbered.
+
+        Traitlets drops unchanged values, and a second hint may equal the first.
+        """
         self.state = state | {"sent": self.state.get("sent", 0) + 1}
 
     def send_words(self, content: dict[str, Any]) -> None:
