@@ -14,10 +14,10 @@ import pytest
 
 from tests import corpus
 from tests.belief.games import RULES, games_of
-from tests.helpers import deck_of, refusals
-from unojax import cards
+from tests.helpers import assert_distributed, counts_of, deck_of, refusals
+from unojax import bits, cards
 from unojax.belief import closed_form, history
-from unojax.belief.closed_form import MAX_GROUPS, ClosedFormBelief, closed_form_init, closed_form_update
+from unojax.belief.closed_form import MAX_GROUPS, ClosedFormBelief, closed_form_init, closed_form_update, draw_hands
 from unojax.belief.exact import exact_init, exact_update
 from unojax.device.combinatorics import log_binomial_ratio
 from unojax.observation import Observation, observe
@@ -166,6 +166,18 @@ def test_draws_by_counting() -> None:
     wrong, form = (update(init(before), before, cards.DRAW, after, exclude_drawn=exclude) for exclude in (True, False))
     close(figures(wrong, 0, 0)["expected_counts"], uniform_figures(after)["expected_counts"])
     close(figures(form, 0, 0)["expected_counts"], np.array(deck_of("R1 R2 W")) / 3 + deck_of("Y1 Y2 Y3"))
+
+
+def test_drawn_hands_are_equally_likely() -> None:
+    """Cards of different groups are independent but for being different cards."""
+    names, (before, after) = UNSEEN.split(), draw(position(UNSEEN, 1))
+    form = update(init(before), before, cards.DRAW, after)
+    unplayable = [i for i, name in enumerate(names) if name[0] not in "RW" and name != "Y5"]
+    hands = Counter(tuple(deck_of(f"{names[i]} {names[j]}")) for i in unplayable for j in range(len(names)) if i != j)
+    drawn = Counter(map(tuple, counts_of(bits.unpack(draw_hands(jax.random.key(0), form, 20_000))).tolist()))
+    assert drawn.keys() <= hands.keys()
+    shares = np.array(list(hands.values())) / hands.total()
+    assert_distributed(np.array([drawn[hand] for hand in hands]), shares)
 
 
 def test_more_draws_than_groups() -> None:
