@@ -143,6 +143,7 @@ def test_bad_command_lines_are_refused(refused):
             "play --web --port 80x": f"--port: {whole}",
             "agents --hand": "agents: error: unknown option --hand (",
             "shuffle": f"unojax: error: there is no command 'shuffle'; the commands: {', '.join(commands())}",
+            "solve --game tiny": "unknown option --game (",
             "simualte": "perhaps you meant simulate",
         }
     )

@@ -7,7 +7,7 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, get_args, get_type_hints
 
 import tyro
 from tyro import _errors
@@ -88,7 +88,9 @@ def parse(args: Sequence[str]) -> Command:
 
 
 def option_names(command: type[Any]) -> list[str]:
-    return list(map(typed, names_of(command)))
+    """Return the options of a command as typed, without its positional arguments."""
+    kinds = get_type_hints(command, include_extras=True)
+    return [typed(name) for name in names_of(command) if tyro.conf.Positional not in get_args(kinds.get(name))]
 
 
 def _words(event: _errors.ParseErrorEvent, options: list[str]) -> str:

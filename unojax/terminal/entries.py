@@ -22,23 +22,26 @@ class Command(enum.Enum):
 
 _COMMANDS: Final = {word: command for command in Command for word in command.value}
 _LINE: Final = re.compile(r"(\?|[a-z]*)\s*(\d*)\s*(.*)", re.I)
-HELP: Final = """\
-R5       what was played. Colours R Y B G, then 0-9, S skip, R reverse, +2.
-W:B      a wild card and its colour; wb and w b too, and w4b for a Wild+4.
-d        they draw, as many cards as they must.
-d g7     you draw the green 7; d g7 r1 where two are due.
-d+       they draw, and may play that card: then the card, or p.
-p        pass after a draw.
-c        they challenge your Wild+4; c won or c lost: your own challenge.
-c r2 g7  your challenge, and the whole hand that they showed.
-=6       you lost track: they hold 6 cards.
-Several at once: d; r5. Tab completes. Enter shows the table again.
-u        take the last event back; u3 takes three back.
-f r3     the last event was r3; f7 r3: event 7 was. Later ones stay.
-? r5     what if: how you would stand after it. Nothing is entered.
-l        the events so far, with their numbers.
-h        this help.
-q        stop."""
+HELP: Final = {
+    "R5": "what was played. Colours R Y B G, then 0-9, S skip, R reverse, +2.",
+    "W:B": "a wild card and its colour; wb and w b too, and w4b for a Wild+4.",
+    "d": "they draw, as many cards as they must.",
+    "d g7": "you draw the green 7; d g7 r1 where two are due.",
+    "d+": "they draw, and may play that card: then the card, or p.",
+    "p": "pass after a draw.",
+    "c": "they challenge your Wild+4; c won or c lost: your own challenge.",
+    "c r2 g7": "your challenge, and the whole hand that they showed.",
+    "=6": "you lost track: they hold 6 cards.",
+    "d; r5": "several at once. Tab completes.",
+    "Enter": "shows the table again.",
+    "u": "take the last event back; u3 takes three back.",
+    "f r3": "the last event was r3; f7 r3: event 7 was. Later ones stay.",
+    "? r5": "what if: how you would stand after it. Nothing is entered.",
+    "l": "the events so far, with their numbers.",
+    "h": "this help.",
+    "q": "stop.",
+}
+"""What may be typed, and what it means."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from unojax.rules import MATCH_POINTS, Rules
 from unojax.terminal import cards as drawing
 from unojax.terminal.answers import Options
 from unojax.terminal.cards import card, whole_percent
-from unojax.terminal.tables import WIDTH, count
+from unojax.terminal.tables import WIDTH, count, legend
 from unojax.text.rules import rules_in_words
 from unojax.viz.scene import read_scene
 from unojax.viz.words import plays_like
@@ -57,9 +57,7 @@ def help_text(rules: Rules, *, width: int = WIDTH) -> Text:
         inputs["p"] = "pass, after a draw."
     if rules.wild_draw_four == "challenge":
         inputs["c"] = "challenge the W+4 that you would draw for."
-    rows = []
-    for name, meaning in (inputs | _COMMANDS).items():
-        rows += textwrap.wrap(f"{name:<9}{meaning}", width, subsequent_indent=" " * 9)
+    rows = legend(inputs | _COMMANDS, width)
     sections = rules_in_words(rules)
     for heading in ("Turn", "Effects"):
         for sentences in sections.get(heading, []):

@@ -18,6 +18,7 @@ from unojax.games.seen import ImpossibleActionError
 from unojax.terminal import table as view
 from unojax.terminal.entries import HELP, Command, Input, read_input
 from unojax.terminal.person import COMPILING, WithPerson
+from unojax.terminal.tables import WIDTH, legend
 
 
 @dataclass
@@ -80,7 +81,7 @@ class TableConversation(WithPerson):
         elif entered.command is Command.LIST:
             return self.say(*view.events(table.game))
         elif entered.command is Command.HELP:
-            return self.say(Text(HELP))
+            return self.say(Text("\n".join(legend(HELP, min(self.console.width, WIDTH)))))
         self._save()
         return self._show()
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rich import box
@@ -86,6 +87,15 @@ def facts(rows: dict[str, str]) -> Table:
 def plus_minus() -> str:
     """Return ± in the encoding of stdout."""
     return "±" if (sys.stdout.encoding or "").lower().startswith("utf") else "+-"
+
+
+def legend(meanings: Mapping[str, str], width: int) -> list[str]:
+    """Return lines that explain what may be typed, the meanings in a column of their own."""
+    indent = max(map(len, meanings)) + 1
+    rows = [
+        textwrap.wrap(f"{name:{indent}}{meaning}", width, subsequent_indent=" " * indent) for name, meaning in meanings.items()
+    ]
+    return [line for row in rows for line in row]
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
