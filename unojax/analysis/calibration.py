@@ -16,8 +16,8 @@ class Calibration(NamedTuple):
         number: Number of predictions in each bin, int64[B].
         predicted: Mean prediction, float64[B].
         observed: B estimates of the observed frequency.
-        surplus: B estimates of predicted minus observed. If predictions differ within a bin, they are more precise than
-            `observed`, because outcomes follow predictions.
+        surplus: B estimates of predicted minus observed. Their errors are smaller than those of `observed` if predictions differ
+            within a bin, because outcomes follow predictions.
     """
 
     number: np.ndarray

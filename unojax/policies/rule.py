@@ -99,7 +99,7 @@ def commonest_color(view: View, legal: Words) -> Words:
 
 @dataclass(frozen=True)
 class WhenOpponentHas:
-    """Preference that depends on whether the opponent holds `at_most` cards."""
+    """Preference that depends on whether the opponent has at most `at_most` cards."""
 
     at_most: int
     then: Preference
