@@ -169,7 +169,7 @@ def test_draws_by_counting() -> None:
 
 
 def test_drawn_hands_are_equally_likely() -> None:
-    """Cards of different groups are independent but for being different cards."""
+    """Cards of different groups are independent, except that they are different cards."""
     names, (before, after) = UNSEEN.split(), draw(position(UNSEEN, 1))
     form = update(init(before), before, cards.DRAW, after)
     unplayable = [i for i, name in enumerate(names) if name[0] not in "RW" and name != "Y5"]

@@ -1,4 +1,4 @@
-"""Programs compiled while the person thinks: in what order, and what waits for them."""
+"""Programs compiled while the person thinks: their order, and the callers that wait for them."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ class AgentRow:
         score: Share of the points in all its games, 1 for a win and 1/2 for a drawn game; None without games.
         games: Number of games played.
         decisions: Number of its actions with more than one legal action.
-        seconds_per_decision: Time in its functions, s, divided by its decisions, where a call serves many games; None without
-            decisions.
+        seconds_per_decision: Time in its functions, s, divided by its decisions; None without decisions. One call serves many
+            games.
     """
 
     name: str

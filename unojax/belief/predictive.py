@@ -134,7 +134,7 @@ def predict(
         belief: Belief at `observation`: an `ExactBelief`, a particle `Belief`, or `Hands` of any updater.
         observation: The player's current observation, unbatched, in an unfinished game. Its rules apply except `max_steps`,
             because no observation shows the number of steps.
-        action: The player's own action, on its turn; None on the opponent's turn, where the action is predicted too.
+        action: The player's own action, on its turn; None on the opponent's turn, whose action is predicted too.
         opponent: Opponent model of probabilities, or the `Family` that the belief was begun with.
         until_own_turn: Continue through the opponent's replies, until the player moves again or the game is over. The player sees
             each reply, so the result is a summary; a filter needs every transition.

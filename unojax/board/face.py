@@ -1,4 +1,4 @@
-"""What a board asks of the page that shows it."""
+"""The interface between a board and the page that shows it."""
 
 from __future__ import annotations
 

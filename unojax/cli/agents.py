@@ -72,7 +72,7 @@ class AgentsReport:
 
 @command
 class ShowAgents:
-    """List the agents, and what can be set of each."""
+    """List the agents and their parameters."""
 
     json: JsonTarget = None
 

@@ -14,7 +14,7 @@ from unojax.device.process import EXIT_ERROR
 
 @command
 class PageOptions:
-    """A page in the browser, in place of the terminal."""
+    """A page in the browser instead of the terminal."""
 
     web: Flag = option(
         False, "Use a page in the browser, served by this machine to itself alone. It keeps the games when it is stopped."

@@ -85,7 +85,7 @@ def compiled_apart(function: _Function) -> _Function:
     XLA on a CPU builds a kernel for every array that a program keeps. Each kernel repeats all operations that its array depends
     on, so an expensive intermediate result is compiled and computed once for every later array. `lax.optimization_barrier` does
     not help, because XLA removes barriers before it forms kernels. XLA does not inline calls of this function, and its results
-    lie in memory. On other devices, where repeated operations cost little, it is inlined.
+    lie in memory. On other devices repeated operations cost little, and the function is inlined.
 
     Args:
         function: Pure function of arrays and pytrees of arrays.

@@ -316,7 +316,7 @@ def _next_account(table: Table, word: Array, move: Array) -> Array:
 
 
 def visible_part(move: Array, table: Table, player: Array) -> Array:
-    """Mask a move in play to what a player (uint32) sees.
+    """Return the part of a move in play that a player (uint32) sees.
 
     Hidden are the copy of the type, and the card that the other player drew, so moves that look the same become equal. `table` is
     that before the move.

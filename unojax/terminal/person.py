@@ -1,4 +1,4 @@
-"""The person at a terminal: what two conversations share. Imports no JAX."""
+"""The person at a terminal: the common parts of two conversations. Imports no JAX."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ class Games:
         self._replace(name, now, game, saved.seed, saved)
 
     def _replace(self, name: str, now: TabGame, game: TabGame, seed: int | None, past: GameFile | None = None) -> None:
-        """Begin a game in place of the present one, which stays or is restored if that fails.
+        """Replace the current game by another one. If that fails, the current game is restored.
 
         The page shows a game from its deal on, before the opponent has moved.
         """

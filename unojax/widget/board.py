@@ -99,7 +99,7 @@ class Board(BoardGame, anywidget.AnyWidget):
         self.send(content)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """Show the widget, or the position as a picture where no widget can be shown."""
+        """Show the widget, or a picture of the position if no widget can be shown."""
         bundle = super()._repr_mimebundle_(**kwargs)
         if bundle is None:
             return None
