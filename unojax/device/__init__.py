@@ -1,1 +1,1 @@
-"""Device utilities, independent of cards: platform, parts of batches, random bits, static structure, attribution of errors."""
+"""Device utilities, independent of cards."""

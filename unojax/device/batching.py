@@ -23,7 +23,7 @@ def for_chosen(chosen: Array, chunk: int, work: Callable[..., _Tree], args: tupl
 
     Args:
         chosen: bool[B].
-        chunk: Number of elements at a time, static. The last chunk is padded with other elements; their results are dropped.
+        chunk: Number of elements at a time, static. The last chunk is padded with other elements, whose results are dropped.
         work: `work(is_real, *args)` of one chunk's rows of `args`; bool[chunk] `is_real` is False for padding.
         args, out: Pytrees with a leading axis B.
     """
@@ -31,7 +31,7 @@ def for_chosen(chosen: Array, chunk: int, work: Callable[..., _Tree], args: tupl
 
 
 def update_chosen(chosen: Array, chunk: int, work: Callable[..., _Tree], args: tuple[Any, ...], state: _Tree) -> _Tree:
-    """Replace the chosen elements of `state` by `work(is_real, rows, *args)` of their rows, as `for_chosen` does.
+    """Replace the chosen elements of `state` by `work(is_real, rows, *args)` of their rows.
 
     Unlike `for_chosen` with the state among its `args`, this does not copy the state.
     """
@@ -56,7 +56,7 @@ def update_chosen(chosen: Array, chunk: int, work: Callable[..., _Tree], args: t
 
 
 def together(work: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn a function of a batch into one of a single element, which `vmap` turns back at any depth.
+    """Return a function of one element that `vmap`, at any depth, turns into `work` on a batch.
 
     Args:
         work: `work(shared, *args)` with a leading axis on all of `args` and on the result. `shared` has no such axis. Elements
@@ -76,8 +76,8 @@ def together(work: Callable[..., Any]) -> Callable[..., Any]:
 def _of_batch(work: Callable[..., Any], now: dict[int, Array], shared: Any, *args: Any) -> Any:
     """Call `work`, so that `vmap` makes a larger batch of batches.
 
-    `now` replaces the arrays that `work` closes over, keyed by their identity. Within another transformation, `work` still closes
-    over the earlier arrays.
+    `now` replaces the arrays that `work` closes over, by identity, because within another transformation `work` still closes over
+    the earlier ones.
     """
     opened, captured = open_closure(work, shared, *args)
     mapped = custom_vmap(opened)
@@ -110,10 +110,10 @@ def spread(axis_size: int, x: Array, is_batched: bool) -> Array:
 
 
 class Agenda:
-    """Kinds of work on the elements of a batch, each in as many rounds as each element needs. Use it while tracing.
+    """Kinds of work on the elements of a batch, with rounds for each element. Use it while tracing.
 
     Args:
-        due: int32[B] rounds, by the name of the work.
+        due: Number of rounds by the name of the work, int32[B].
         largest_chunk: Largest number of elements at a time, static.
     """
 
@@ -177,7 +177,7 @@ class Agenda:
 
 
 def num_turns(rounds: np.ndarray, chunk: int, sizes: np.ndarray | None = None, room: int = 0) -> int:
-    """Return the number of iterations of `Agenda.do` for elements with these rounds (int[B]), on the host."""
+    """Return the number of iterations of `Agenda.do` for rounds int[B], on the host."""
     order = np.argsort(-rounds, kind="stable")
     sizes = np.zeros_like(rounds) if sizes is None else np.where(rounds > 0, sizes, 0)
     turns = begin = 0
@@ -188,16 +188,15 @@ def num_turns(rounds: np.ndarray, chunk: int, sizes: np.ndarray | None = None, r
 
 
 def take_rows(tree: _Tree, at: Array) -> _Tree:
-    """Return rows int32[C] of all leaves; an arbitrary row for an index beyond the end."""
+    """Return rows int32[C] of all leaves; arbitrary ones beyond the end."""
     return jax.tree.map(lambda leaf: leaf.at[at].get(mode="clip"), tree)
 
 
 @custom_vmap
 def look_up(table: Array, index: Array) -> Array:
-    """Return rows of a table [R, ...] by int32[...] of any shape, not negative; the last row for an index beyond the end.
+    """Return rows of a table [R, ...] by non-negative int32[...]; beyond the end the last row.
 
-    Under `vmap` the tables of many elements become one long table with a single row number. On a GPU the lookup then fuses into
-    another kernel; a pair of numbers would need a separate one.
+    Under `vmap` the tables become one long table with a single row number, so that on a GPU the lookup fuses into another kernel.
     """
     return table.at[index].get(mode="clip")
 
@@ -215,7 +214,7 @@ def _look_up_in_many(axis_size: int, in_batched: Any, table: Array, index: Array
 
 @custom_vmap
 def put_in_columns(table: Array, index: Array, new: Array) -> Array:
-    """Set `table[index[k, n], n] = new[k, n]` of a table [R, N] for all k, n, in place; ignore indices beyond the end.
+    """Set `table[index[k, n], n] = new[k, n]` of a table [R, N], in place, except beyond the end.
 
     No place may be set twice. Under `vmap` the tables of many elements become one row, see `look_up`.
     """
@@ -242,7 +241,7 @@ def _put_in_many_columns(tables: Array, index: Array, new: Array) -> Array:
 
 
 def take_part(rows: Array, at: Array, number: int) -> Array:
-    """Return the first `number` (static) entries of rows int32[C]; of an arbitrary row for an index beyond the end.
+    """Return the first `number` (static) entries of rows int32[C]; arbitrary beyond the end.
 
     The other entries are not read, as they would be if the rows were sliced first.
     """
@@ -250,6 +249,6 @@ def take_part(rows: Array, at: Array, number: int) -> Array:
 
 
 def put_rows(rows: Array, at: Array, new: Array) -> Array:
-    """Set rows int32[C], all different, in place; drop those beyond the end. Only the first part of wider rows is set."""
+    """Set rows int32[C], all different, in place, except beyond the end; of wider rows the first part."""
     part = tuple(slice(size) for size in new.shape[1:])
     return rows.at[(at, *part)].set(new, mode="drop", unique_indices=True)

@@ -1,4 +1,4 @@
-"""Attribution of errors: names a failing user function; errors of the machine pass unchanged. Imports no JAX."""
+"""Attribution of errors to user functions; errors of the machine pass. Imports no JAX."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CALLED_BACK: Final = "CpuCallback error"
 
 
 def is_machines(error: BaseException) -> bool:
-    """Return True for an error of the machine: too little memory, or a device's own error."""
+    """Return whether an error is the machine's: too little memory, or a device's own error."""
     jax = sys.modules.get("jax")
     of_device = jax is not None and isinstance(error, jax.errors.JaxRuntimeError) and _CALLED_BACK not in str(error)
     return of_device or isinstance(error, MemoryError)
@@ -20,7 +20,7 @@ def is_machines(error: BaseException) -> bool:
 
 @contextmanager
 def blamed_on(who: str, kind: type[Exception] = ValueError, *, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Raise errors from inside as `kind`, "{who} failed: ..."; errors of the machine and `passing` pass unchanged."""
+    """Raise errors as `kind`, "{who} failed: ...", except the machine's and those in `passing`."""
     try:
         yield
     except Exception as error:

@@ -15,10 +15,9 @@ LARGEST: Final = 108
 
 
 def _log_binomial_table() -> np.ndarray:
-    """Return ln C(n, k) as a float32 and its remainder, so that differences keep float32 precision: float32[2, 109, 109].
+    """Return ln C(n, k) as float32 and its remainder, float32[2, 109, 109].
 
-    The logarithms reach 73. A single float32 would be off by up to 4e-6, and so would every probability computed from two of
-    them.
+    The logarithms reach 73, so a single float32 would be off by up to 4e-6.
     """
     sizes = range(LARGEST + 1)
     exact = np.array([[math.log(math.comb(n, k)) if k <= n else -np.inf for k in sizes] for n in sizes])
@@ -38,9 +37,9 @@ def log_binomial(n: ArrayLike, k: ArrayLike) -> Array:
 
 
 def log_binomial_ratio(n: ArrayLike, j: ArrayLike, m: ArrayLike, k: ArrayLike) -> Array:
-    """Return ln [C(n, j) / C(m, k)] without cancellation, float32, for integers n, j up to 108 and 0 <= k <= m <= 108.
+    """Return ln [C(n, j) / C(m, k)] without cancellation, float32; -inf unless 0 <= j <= n.
 
-    -inf unless 0 <= j <= n.
+    n and j are at most 108, and 0 <= k <= m <= 108.
     """
     n, j, m, k = (jnp.asarray(x).astype(jnp.int32) for x in (n, j, m, k))
     table = jnp.asarray(_LOG_BINOMIAL)

@@ -1,7 +1,6 @@
 """Persistent compilation cache.
 
-Compilation dominates the time of a short command. JAX can keep compiled programs in a folder. Its cache key covers the program,
-the compiler, its flags and the machine, so an outdated entry is never used.
+JAX's cache key covers the program, the compiler, its flags and the machine, so an outdated entry is never used.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ def keep_compiled_programs() -> Path | None:
     """Enable the cache in the user's cache folder, for this process and its child processes.
 
     Call this before any compilation; it does not import JAX. User settings in `jax.config` or the environment take precedence:
-    `JAX_COMPILATION_CACHE_DIR` names another folder, and `JAX_ENABLE_COMPILATION_CACHE=false` disables the cache. A remote
-    folder, such as gs://bucket/folder, is left to JAX. If the user's folder is not writable, JAX only reads from it.
+    `JAX_COMPILATION_CACHE_DIR` names another folder, and `JAX_ENABLE_COMPILATION_CACHE=false` disables the cache. From a folder
+    that is not writable, JAX only reads.
 
     Returns:
         Cache folder. None if the cache is disabled, the folder is remote or not writable, or the user has no folder.
@@ -60,7 +59,7 @@ def keep_compiled_programs() -> Path | None:
 
 
 def _replace_broken_entries(folder: Path) -> None:
-    """Remove entries that JAX can't read. JAX would warn, compile and leave the broken entry in place every time."""
+    """Remove entries that JAX can't read: it would warn, compile and keep them every time."""
     show = warnings.showwarning
     if isinstance(show, partial) and show.func is _show_or_remove:
         show = show.args[1]
@@ -92,7 +91,7 @@ def _told() -> dict[str, Any]:
 
 
 def _set(settings: dict[str, Any]) -> None:
-    """Set values that the user has not set, here and for child processes; these also inherit the values of `jax.config`."""
+    """Set values that the user has not set, here and, with those of `jax.config`, for child processes."""
     config, told = _config(), _told()
     for name, value in settings.items():
         if name in told:
@@ -104,9 +103,7 @@ def _set(settings: dict[str, Any]) -> None:
 
 
 def _check_writable(folder: Path) -> None:
-    """Write a small file and remove it. Otherwise JAX would warn of every program that it can't write.
-
-    Permissions do not reveal a full or read-only disk, and do not restrict an administrator.
+    """Write a small file and remove it, because permissions do not reveal a full or read-only disk.
 
     Raises:
         OSError: If the file can't be written.

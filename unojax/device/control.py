@@ -1,8 +1,8 @@
 """Loops and branches of `jax.lax` that also work inside `jax.shard_map`.
 
-Inside `shard_map` an array's type states over which mesh axes its values may differ. JAX rejects a loop that starts with a
-constant and makes its values differ, and branches of which one returns a constant. These functions cast the loop's initial value
-and the branches' results. Outside `shard_map` they equal those of `jax.lax`.
+There an array's type states over which mesh axes its values may differ. JAX rejects a loop that starts with a constant and makes
+its values differ, and branches of which one returns a constant. These functions cast the loop's initial value and the branches'
+results.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _Out = TypeVar("_Out")
 
 
 def fori_loop(lower: ArrayLike, upper: ArrayLike, body: Callable[[Any, _Carry], _Carry], init: _Carry, **options: Any) -> _Carry:
-    """Do as `jax.lax.fori_loop` does."""
+    """Loop as `jax.lax.fori_loop` does."""
     if _is_shared():
         init = _settle(partial(body, jnp.asarray(lower)), init)
     return lax.fori_loop(lower, upper, body, init, **options)
 
 
 def while_loop(goes_on: Callable[[_Carry], ArrayLike], body: Callable[[_Carry], _Carry], init: _Carry) -> _Carry:
-    """Do as `jax.lax.while_loop` does."""
+    """Loop as `jax.lax.while_loop` does."""
     if _is_shared():
         init = _settle(body, init)
     return lax.while_loop(goes_on, body, init)
@@ -37,7 +37,7 @@ def while_loop(goes_on: Callable[[_Carry], ArrayLike], body: Callable[[_Carry], 
 def scan(
     body: Callable[[_Carry, Any], tuple[_Carry, _Out]], init: _Carry, xs: Any = None, length: int | None = None, **options: Any
 ) -> tuple[_Carry, _Out]:
-    """Do as `jax.lax.scan` does."""
+    """Loop as `jax.lax.scan` does."""
     if _is_shared():
         first = jax.tree.map(lambda x: jax.eval_shape(lambda: x[0]), xs)
         init = _settle(lambda carry: jax.eval_shape(body, carry, first)[0], init)
@@ -45,17 +45,17 @@ def scan(
 
 
 def cond(condition: ArrayLike, true: Callable[..., _Out], false: Callable[..., _Out], *operands: Any) -> _Out:
-    """Do as `jax.lax.cond` does."""
+    """Branch as `jax.lax.cond` does."""
     return lax.cond(condition, *_alike((true, false), operands), *operands)
 
 
 def switch(index: ArrayLike, branches: Sequence[Callable[..., _Out]], *operands: Any) -> _Out:
-    """Do as `jax.lax.switch` does."""
+    """Branch as `jax.lax.switch` does."""
     return lax.switch(index, _alike(branches, operands), *operands)
 
 
 def _is_shared() -> bool:
-    """Return True inside `shard_map`."""
+    """Return whether this runs inside `shard_map`."""
     return bool(jax.sharding.get_abstract_mesh().manual_axes)
 
 

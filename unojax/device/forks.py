@@ -1,4 +1,4 @@
-"""Detection of processes forked after JAX had started: they would wait forever for its threads, which a fork does not copy."""
+"""Detection of processes forked after JAX had started: they would wait forever for its threads."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Lanes: parallel walks, one node after the other; a lane whose walk has ended begins the next one.
+"""Lanes: parallel walks, one node after the other; a finished lane begins the next walk.
 
-A *move* encodes the events at a node in one word. Deciding on it is expensive; carrying it out takes a few operations for each
-array of the lanes.
+A *move* encodes the events at a node in one word. Deciding on it is expensive; carrying it out takes a few operations.
 """
 
 from __future__ import annotations
@@ -35,9 +34,8 @@ def walk(
 ) -> _Lanes:
     """Advance all lanes by `num_nodes` nodes, on a GPU several nodes in one kernel.
 
-    The loop carries moves that are decided but not carried out. XLA on CPU builds each carried array in a separate loop, and
-    repeats in it all operations that the array depends on. With the move in the carry, it decides once instead of once for each
-    array.
+    The loop carries moves that are decided but not carried out, so XLA on CPU decides once. It builds each carried array in a
+    separate loop, and repeats in it all operations that the array depends on.
 
     Args:
         lanes: Any pytree.

@@ -16,7 +16,7 @@ AXIS: Final = "games"
 
 
 def local_mesh() -> Mesh | None:
-    """Return a mesh of all local devices; None if there is only one, or if `jax.default_device` names one."""
+    """Return a mesh of all local devices; None for one device, or under `jax.default_device`."""
     devices = jax.local_devices()
     # JAX makes this setting at run time, so type checkers do not know it.
     if len(devices) == 1 or jax.config.jax_default_device is not None:  # pyright: ignore[reportAttributeAccessIssue]
@@ -25,7 +25,7 @@ def local_mesh() -> Mesh | None:
 
 
 def mesh_for(size: int) -> Mesh | None:
-    """Return a mesh of all local devices if they can divide a batch of `size` elements equally; None: use one device."""
+    """Return a mesh of all local devices, or None if they can't divide `size` elements equally."""
     mesh = local_mesh()
     return None if mesh is None or size % mesh.size else mesh
 
@@ -36,7 +36,7 @@ def size_of(mesh: Mesh | None) -> int:
 
 
 def spread(tree: Any, size: int) -> Any:
-    """Divide a batch of `size` elements, the first axis of all leaves, among the local devices if it divides equally."""
+    """Divide a batch of `size` elements, the first axis of all leaves, by `mesh_for`."""
     mesh = mesh_for(size)
     if mesh is None or any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree)):
         return tree
@@ -44,7 +44,7 @@ def spread(tree: Any, size: int) -> Any:
 
 
 def program_of_batch(whole: int, *, static: tuple[str, ...] = (), donate: tuple[int, ...] = ()) -> Callable[[Callable], Callable]:
-    """Decorate a function of a batch: it is compiled, and each device of a mesh calls it with a share of the batch.
+    """Decorate a function of a batch: it is compiled, and devices of a mesh share the batch.
 
     The first axis of all results and arguments is the batch, except for the first `whole` arguments, which every device receives
     entirely. The decorated function has one more keyword, `mesh`; None: a single device computes all.

@@ -1,4 +1,4 @@
-"""The machine: the platform that programs are lowered for, and the resources of this process."""
+"""The platform that programs are lowered for, and the resources of this process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _target: Platform | None = None
 
 
 def by_platform(on_cpu: Callable[..., _T], on_accelerator: Callable[..., _T], *args: Any) -> _T:
-    """Call the variant of a function that suits the platform for which the program is lowered.
+    """Call the variant of a function for the platform that the program is lowered for.
 
     Both return the same results. A process with CPUs only traces the CPU variant alone.
     """
@@ -31,7 +31,7 @@ def by_platform(on_cpu: Callable[..., _T], on_accelerator: Callable[..., _T], *a
 
 
 def platform() -> Platform:
-    """Return the platform whose sizes suit the device of new arrays: "gpu" for any accelerator, else "cpu"."""
+    """Return the platform of new arrays: "gpu" for any accelerator, else "cpu"."""
     if _target is not None:
         return _target
     device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
@@ -41,7 +41,7 @@ def platform() -> Platform:
 
 @contextmanager
 def tuned_for(target: Platform) -> Iterator[None]:
-    """Build programs for another platform than the one that runs them, to test a variant or to compile for another machine.
+    """Build programs for another platform, to test a variant or to compile for another machine.
 
     Applies to all threads. Programs traced before or inside are dropped, because JAX does not see the change.
     """
@@ -56,5 +56,5 @@ def tuned_for(target: Platform) -> Iterator[None]:
 
 
 def available_cores() -> int:
-    """Return the number of CPU cores available to the process, or of all cores if the system does not report it."""
+    """Return the number of CPU cores available to the process, or of all cores if unknown."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -27,10 +27,7 @@ def call_before_leaving(function: Callable[[], None]) -> None:
 
 
 def leave_at_once(status: int) -> NoReturn:
-    """Leave the process at once.
-
-    Programs may still be running or compiling in other threads. A normal interpreter shutdown would wait for them, or crash.
-    """
+    """Leave the process without waiting for programs that run or compile in other threads."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()

@@ -68,7 +68,7 @@ class Program:
 
 
 class _Once:
-    """Compilation that runs at the first request; requests of other threads wait for it. After an error, the next one retries."""
+    """Compilation at the first request; other threads wait for it. After an error, the next retries."""
 
     def __init__(self, compile: Callable[[], jax.stages.Compiled]):
         self._compile, self._lock = compile, Lock()

@@ -1,8 +1,7 @@
 """Counter-based random bits that fuse into the simulation kernel.
 
 `threefry` is the generator behind `jax.random` (Threefry-2x32 with 20 rounds; Salmon, Moraes, Dror, Shaw 2011, "Parallel random
-numbers: as easy as 1, 2, 3"), written as elementwise operations. JAX's primitive is a separate kernel or loop, which would send
-every random word through memory. A test compares their bits.
+numbers: as easy as 1, 2, 3") as elementwise operations. JAX's primitive is a separate kernel or loop.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _GOLDEN: Final = np.uint32(0x9E37_79B9)
 
 
 def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Return two uint32 of random bits from a key and a counter, elementwise: Threefry-2x32-20."""
+    """Return two uint32 of random bits from a key and a counter, elementwise."""
     keys = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
     x0, x1 = counter[0] + keys[0], counter[1] + keys[1]
     for block in range(5):
@@ -38,7 +37,7 @@ def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Ar
 
 
 def threefry_words(key: tuple[Array, Array], number: int) -> tuple[Array, Array]:
-    """Return two uint32[number] of random bits from a key: `threefry` of the counters 0 to `number - 1`."""
+    """Return two uint32[number] of random bits: `threefry` of the counters 0 to `number - 1`."""
     counter = jnp.arange(number, dtype=jnp.uint32)
     return threefry(key, (jnp.zeros_like(counter), counter))
 
@@ -47,8 +46,7 @@ def threefry_words(key: tuple[Array, Array], number: int) -> tuple[Array, Array]
 def hash_bits(words: Array, stream: ArrayLike) -> Array:
     """Hash words uint32[...] to random bits that differ for every stream, an integer of any shape.
 
-    An integer hash of the word and the stream ("lowbias32", C. Wellons, github.com/skeeto/hash-prospector). It takes a tenth of
-    the operations of Threefry, which generates the words.
+    The hash ("lowbias32", C. Wellons, github.com/skeeto/hash-prospector) takes a tenth of the operations of Threefry.
     """
     x = words + jnp.asarray(stream, jnp.uint32) * _GOLDEN
     x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB_352D)
@@ -57,7 +55,7 @@ def hash_bits(words: Array, stream: ArrayLike) -> Array:
 
 
 def random_words(key: Array, number: int) -> Array:
-    """Return the bits of `jax.random.bits(key, (number,), jnp.uint32)`; on a CPU in one kernel instead of a loop."""
+    """Return `jax.random.bits(key, (number,), jnp.uint32)`, on a CPU in one kernel."""
     is_threefry = str(jax.random.key_impl(key)) == "threefry2x32"
     # JAX makes this setting at run time, so type checkers do not know it.
     if not (is_threefry and jax.config.jax_threefry_partitionable):  # pyright: ignore[reportAttributeAccessIssue]
@@ -77,7 +75,7 @@ def wrap(words: tuple[Array, Array]) -> Array:
 
 
 def check_key(key: Any, name: str) -> None:
-    """Check that the argument of the function `name` is a single random key; works while tracing, because shapes are static.
+    """Check that the argument of the function `name` is a single random key.
 
     Raises:
         ValueError: If it is a batch of keys, or no key.

@@ -1,7 +1,7 @@
 """Checks of values returned by user functions: policies, models, agents.
 
-Shapes and types are static, so the checks work while tracing and cost nothing in the compiled program. Without them, JAX would
-silently clamp an index beyond the end of a short array.
+Shapes and types are static, so the checks cost nothing in the compiled program. Without them, JAX would silently clamp an index
+beyond the end of a short array.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from jax import Array
 
 
 def one_integer(value: Any, who: str) -> Array:
-    """Return what `who` returned as an integer array, [].
+    """Return the result of `who` as an integer array, [].
 
     Raises:
         ValueError: If it is not one integer.
@@ -26,10 +26,10 @@ def one_integer(value: Any, who: str) -> Array:
 
 
 def numbers(value: Any, who: str, shape: tuple[int, ...], meaning: str) -> Array:
-    """Return what `who` returned as real numbers of a shape, float32.
+    """Return the result of `who` as real numbers of a shape, float32.
 
     Args:
-        value: Returned value: floating-point numbers, integers or truth values.
+        value: The result: floating-point numbers, integers or truth values.
         who: Name of the function, for the message.
         shape: Required shape.
         meaning: Phrase for the message, such as "a likelihood for each action".
@@ -46,7 +46,7 @@ def numbers(value: Any, who: str, shape: tuple[int, ...], meaning: str) -> Array
 
 
 def like(value: Any, who: str, before: Any, meaning: str) -> Any:
-    """Return what `who` returned, with arrays as leaves, if it is a pytree of the same arrays as `before`.
+    """Return the result of `who`, a pytree of the same arrays as `before`, with arrays as leaves.
 
     Raises:
         ValueError: If its structure, a shape or a type differs.

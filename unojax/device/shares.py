@@ -1,7 +1,7 @@
 """Shares of a run of games, for several processes that are joined by `jax.distributed`.
 
-Games are independent. Each process therefore plays a *share* of them on its own devices, and the results are combined at the end.
-A lost process does not stop the others before that.
+Each process plays a *share* of the games on its own devices, and the results are combined at the end. A lost process does not
+stop the others before that.
 """
 
 from __future__ import annotations

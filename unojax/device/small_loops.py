@@ -1,9 +1,8 @@
 """XLA option that builds a CPU program's loops as one kernel each.
 
-XLA calls a kernel for every few operations of a loop's body. With short arrays the calls take longer than the operations. With
-the option, updates of beliefs of 1,024 particles take 0.55 to 0.7 of the CPU time, those of 32 particles a quarter to two fifths,
-and compilation takes 0.8 of the time. The bits are the same (`benchmarks/results/belief_speed_small_loops_cpu.json`). Loops with
-matrix products are not affected.
+Otherwise XLA calls a kernel for every few operations of a loop's body. The option shortens belief updates of 1,024 particles to
+0.55 to 0.7 of the CPU time, and compilation to 0.8. The bits are the same
+(`benchmarks/results/belief_speed_small_loops_cpu.json`). Loops with matrix products are not affected.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Separation of numbers, which `jit` traces, from structure, for which it compiles.
 
-A policy may carry numbers (the weights of a linear policy, the parameters of a network). As constants, each new set of numbers
-would need a new compilation; as arguments, they share one program.
+As constants, other weights of a policy or parameters of a network would need a new compilation; as arguments, they share a
+program.
 """
 
 from __future__ import annotations

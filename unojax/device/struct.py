@@ -1,4 +1,4 @@
-"""Dataclasses of arrays, in the form of `flax.struct`, whose import would take a tenth of a short command's time."""
+"""Dataclasses of arrays, as `flax.struct` has them, without its slow import."""
 
 from __future__ import annotations
 
