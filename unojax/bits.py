@@ -1,16 +1,13 @@
 """Sets of cards as four 32-bit words, and the primitives for the rules.
 
-Word c holds the 27 slots of colour c in the layout of `unojax.cards`, so packing a canonical one-hot only changes the
-container. Within a word, bits 0..12 are first copies, bits 13..24 second copies of ranks 1..12, bit 25 a Wild, bit 26 a
-Wild+4.
+Word c holds the 27 slots of colour c in the layout of `unojax.cards`: bits 0..12 are first copies, bits 13..24 second copies of
+ranks 1..12, bit 25 a Wild, bit 26 a Wild+4.
 
-Words hold two kinds of sets. A *canonical* set is a packed canonical one-hot. A set of *labelled* cards may hold any
-physical card, e.g. the second copy of red 5 without the first; `canonical` drops the copy labels. A set of *options*
-uses bits 0..12, 25 and 26 of word c for the 15 ranks that can be played with colour c declared: the 60 play actions. If the
-rules have optional draws (or passes), or challenges, bits 13 and 14 of word 0 stand for these.
+A *canonical* set is a packed canonical one-hot. A set of *labelled* cards may hold any physical card, e.g. the second copy of
+red 5 without the first; `canonical` drops the copy labels. A set of *options* uses bits 0..12, 25 and 26 of word c for the 15
+ranks that can be played with colour c declared. Bits 13 and 14 of word 0 stand for an optional draw (or pass), and a challenge.
 
-Every function is elementwise over arrays of any one shape (a scalar per word for one game, `[B]` for a batch), branch-free, and
-exact; `vmap` is never needed.
+Every function is elementwise over arrays of any one shape, branch-free, and exact; `vmap` is never needed.
 """
 
 from __future__ import annotations
@@ -55,7 +52,7 @@ _NIBBLE_SHIFTS: Final = np.arange(0, 32, 4, dtype=np.uint32)
 
 @traced_once
 def pack(onehot: ArrayLike) -> Words:
-    """Pack one-hots, bool[..., 108]: four words, uint32[...] each."""
+    """Pack one-hots, bool[..., 108], as four words, uint32[...] each."""
     onehot = jnp.asarray(onehot)
     # Four slots at a time: a multiplication gathers the low bits of a word's four bytes in its top byte. The bits of the products
     # are disjoint, so nothing carries.
@@ -82,7 +79,7 @@ def pack(onehot: ArrayLike) -> Words:
 
 @traced_once
 def unpack(words: Words) -> Array:
-    """Unpack words, the inverse of `pack`: four `uint32[...] -> bool[..., 108]`."""
+    """Return the one-hots, bool[..., 108], of four words."""
     # Elementwise in the slots and without a concatenation, so that the compiler computes the words once per game instead of once
     # per slot.
     w0, w1, w2, w3 = (
@@ -92,13 +89,13 @@ def unpack(words: Words) -> Array:
 
 
 def static_words(onehot: np.ndarray) -> StaticWords:
-    """Pack a constant on the host: `bool[108]` to four NumPy scalars."""
+    """Pack a constant bool[108] on the host as four NumPy scalars."""
     words = np.where(onehot.reshape(cards.NUM_COLORS, -1), _SLOT_BITS, np.uint32(0)).sum(-1, dtype=np.uint32)
     return words[0], words[1], words[2], words[3]
 
 
 def all_cards(composition: Sequence[int]) -> StaticWords:
-    """Pack all cards of a game with given copies of the 54 types, constants."""
+    """Pack all cards of a game with these copies of the 54 types, as constants."""
     return static_words(np.asarray(composition)[cards.TYPE_OF_SLOT] > cards.COPY_OF_SLOT)
 
 
@@ -137,7 +134,7 @@ def rank_bit(rank: ArrayLike) -> Array:
 
 
 def rank_at(position: Array) -> Array:
-    """Return the rank 0..14 of the card at a bit position 0..26 of any word; the inverse of `rank_bit` up to the copy."""
+    """Return the rank 0..14 of the card at a bit position 0..26 of any word."""
     return jnp.where(position >= cards.WILD, position - _SECOND_SHIFT, position)
 
 
@@ -157,14 +154,14 @@ def type_mask(color: Array, rank: Array) -> Words:
 
 @traced_once
 def types(words: Words) -> Words:
-    """Return the options of a set of labelled cards: per colour, the ranks held in any copy; a Wild shows in all four words."""
+    """Return the options of a labelled set: the ranks held of each colour; a Wild is in all words."""
     wilds = any_of(words) & WILDS
     return map_words(lambda w: ((w | ((w & SECOND_COPIES) >> _SECOND_SHIFT)) & FIRST_COPIES) | wilds, words)
 
 
 @traced_once
 def matching(color: Array, rank: Array) -> Words:
-    """Return the options that may be played on a top card: colour or rank matches, or the card is Wild or Wild+4.
+    """Return the options on a top card: colour or rank matches, or the card is wild.
 
     Args:
         color: Active colour 0..3, uint32[...].
@@ -177,13 +174,13 @@ def matching(color: Array, rank: Array) -> Words:
 
 @traced_once
 def playable(hand: Words, color: Array, rank: Array) -> Words:
-    """Return the options of a hand, a labelled or canonical set, on a top card; see `matching`."""
+    """Return the options of a labelled or canonical hand on a top card; see `matching`."""
     return map_words(lambda held, match: held & match, types(hand), matching(color, rank))
 
 
 @traced_once
 def canonical(words: Words) -> Words:
-    """Drop the copy labels of a set of labelled cards: the packed canonical one-hot of the same multiset."""
+    """Return the canonical set of the same multiset as a labelled one."""
     num_wild = _count_bit(words, WILD_BIT)
     num_wild_draw_four = _count_bit(words, WILD_DRAW_FOUR_BIT)
 
@@ -208,7 +205,7 @@ def type_counts(words: Words) -> Array:
 
 @traced_once
 def merge(a: Words, b: Words) -> Words:
-    """Add two canonical sets as multisets, canonical; exact if no type exceeds its copies."""
+    """Add two canonical sets as multisets; exact if no type exceeds its copies."""
     num_wild = _count_bit(a, WILD_BIT) + _count_bit(b, WILD_BIT)
     num_wild_draw_four = _count_bit(a, WILD_DRAW_FOUR_BIT) + _count_bit(b, WILD_DRAW_FOUR_BIT)
 
@@ -237,7 +234,7 @@ def word_at(words: Words, index: Array) -> Array:
 
 
 def contains(words: Words, index: Array, position: Array) -> Array:
-    """Return whether a set holds an element, given by its word 0..3 and its bit position: bool[...]."""
+    """Return whether a set holds the element at a word 0..3 and a bit position, bool[...]."""
     return ((word_at(words, index) >> position) & np.uint32(1)) != 0
 
 
@@ -260,7 +257,7 @@ def position_of(bit: Array) -> Array:
 
 @traced_once
 def one_copy(words: Words, color: Array, rank: Array) -> tuple[Array, Array]:
-    """Find the lowest copy of a type in a set of labelled cards: (word index, bit); bit 0 if it holds none.
+    """Return word index and bit of the lowest copy of a type in a set; bit 0 if it has no copy.
 
     Args:
         words: Labelled or canonical set.
@@ -277,9 +274,9 @@ def one_copy(words: Words, color: Array, rank: Array) -> tuple[Array, Array]:
 
 @traced_once
 def uniform_below(bits: Array, n: Array) -> Array:
-    """Compute floor(bits * n / 2^32) exactly, uniform on 0..n-1 for `bits` uniform in uint32 and n < 2^16.
+    """Return floor(bits * n / 2^32), uniform on 0..n-1 for uniform uint32 `bits` and n < 2^16.
 
-    No value's probability differs from 1/n by more than 2^-32, that is by a relative n / 2^32 (2.5e-8 for n = 108).
+    Probabilities differ from 1/n by at most 2^-32.
     """
     if bits.dtype != jnp.uint32:
         raise TypeError(f"random bits are uint32, got {bits.dtype}")
@@ -289,7 +286,7 @@ def uniform_below(bits: Array, n: Array) -> Array:
 
 @traced_once
 def choose(words: Words, bits: Array) -> tuple[Array, Array]:
-    """Choose a uniformly random element of a set: (word index 0..3, bit position 0..26), for random `bits`.
+    """Return word index 0..3 and bit position 0..26 of a uniformly random element of a set.
 
     The result for an empty set is meaningless but in range.
     """
@@ -298,10 +295,9 @@ def choose(words: Words, bits: Array) -> tuple[Array, Array]:
 
 @traced_once
 def nth(words: Words, r: Array) -> tuple[Array, Array]:
-    """Find the r-th element of a set, uint32[...] counted from 0: (word index 0..3, bit position 0..26).
+    """Return word index 0..3 and bit position 0..26 of the r-th element of a set, from 0.
 
-    The search counts: first the word, then a binary search on the popcount of its lower part. For a smaller set, the result is
-    meaningless but in range.
+    For a smaller set, the result is meaningless but in range.
     """
     n0, n1, n2, _ = map(lax.population_count, words)
     end0, end1, end2 = n0, n0 + n1, n0 + n1 + n2
@@ -313,7 +309,7 @@ def nth(words: Words, r: Array) -> tuple[Array, Array]:
 
 
 def nth_bit(word: Array, r: Array) -> Array:
-    """Find the position of the r-th set bit, uint32[...] counted from 0; meaningless if there are fewer."""
+    """Return the position of the r-th set bit, from 0; meaningless if there are fewer."""
     position = jnp.zeros_like(word)
     for width in (16, 8, 4, 2, 1):
         below = lax.population_count((word >> position) & np.uint32((1 << width) - 1))

@@ -26,21 +26,21 @@ class Observation(Displayed):
     """One player's information at one moment: everything public, and the player's own hand.
 
     Attributes:
-        player: int8[] the observing player, 0 or 1.
-        hand: bool[108] the observer's own cards.
-        pile: bool[108] cards played, including the top card.
-        opponent_count: int8[] cards in the opponent's hand.
-        deck_count: int8[] cards left in the deck.
-        top_rank: int8[] rank 0..14 of the top card.
-        color: int8[] active colour 0..3.
-        penalty: int8[] cards the mover must draw, as in `State`.
-        current_player: int8[] player to move.
-        last_action: int8[] the last legal action of either player, -1 at the start.
-        terminated: bool[] the game is over.
+        player: Observing player, 0 or 1, int8[].
+        hand: The observer's own cards, bool[108].
+        pile: Cards played, including the top card, bool[108].
+        opponent_count: Number of cards in the opponent's hand, int8[].
+        deck_count: Number of cards in the deck, int8[].
+        top_rank: Rank 0..14 of the top card, int8[].
+        color: Active colour 0..3, int8[].
+        penalty: Cards that the mover must draw, int8[].
+        current_player: Player to move, int8[].
+        last_action: Last legal action of either player, int8[], -1 at the start.
+        terminated: The game is over, bool[].
         rules: Rules of the game; static.
-        has_drawn: bool[] the mover has drawn a card in the current turn, which continues.
-        drawn: int8[] type 0..53 of that card if the observer is the mover; else -1.
-        contested: int8[] the colour that was active before the pending Wild+4, if it may be challenged; else -1.
+        has_drawn: The mover has drawn a card in the current turn, which continues, bool[].
+        drawn: Type 0..53 of that card if the observer is the mover, else -1, int8[].
+        contested: Colour active before the pending Wild+4, if it may be challenged, else -1, int8[].
     """
 
     player: Array
@@ -61,40 +61,40 @@ class Observation(Displayed):
 
     @property
     def unseen(self) -> Array:
-        """int8[..., 54]: copies of each type that are in the opponent's hand or in the deck."""
+        """Copies of each type in the opponent's hand or in the deck, int8[..., 54]."""
         seen = cards.counts(self.hand) + cards.counts(self.pile)
         return jnp.asarray(cards.along_last(np.asarray(self.rules.deck, np.int8), seen.ndim)) - seen
 
     @property
     def hand_count(self) -> Array:
-        """int8[...]: cards in the observer's own hand."""
+        """Number of cards in the observer's own hand, int8[...]."""
         return self.hand.sum(-1, dtype=jnp.int8)
 
     @property
     def top_type(self) -> Array:
-        """int32[...]: card type 0..53 of the top card."""
+        """Type 0..53 of the top card, int32[...]."""
         return cards.type_of(self.color, self.top_rank)
 
     @property
     def is_my_turn(self) -> Array:
-        """bool[...]: the observer is to move."""
+        """Whether the observer is to move, bool[...]."""
         return self.current_player == self.player
 
     @property
     def legal_mask(self) -> Array:
-        """bool[61] ([62] with challenges): the observer's legal actions; meaningful on its turn in an unfinished game."""
+        """The observer's legal actions, bool[num_actions]; meaningful on its turn in an unfinished game."""
         if self.rules.has_plain_turns:
             return game.hand_legal_mask(self.hand, self.color, self.top_rank, self.penalty)
         return game.turn_legal_mask(self.hand, self.turn, self.rules)
 
     @property
     def turn(self) -> Turn:
-        """Facts, apart from the hand, that the mover's options depend on, as far as the observer knows them."""
+        """Facts except the hand that the mover's options depend on, as the observer knows them."""
         return game.turn_of(self, self.deck_count, self.pile.sum(-1, dtype=jnp.int8), self.drawn, self.has_drawn)
 
 
 def check_observation(observation: Observation, name: str) -> None:
-    """Check the argument of function `name`; shapes are static, so this works while tracing too.
+    """Check the argument of function `name`, while tracing too.
 
     Raises:
         ValueError: If it is a batch, or no observation.
@@ -112,7 +112,7 @@ def check_transition(rules: Rules, before: Observation, after: Observation, name
     """Check the observations around a transition, arguments of function `name`.
 
     Raises:
-        ValueError: If one of them is a batch, or no observation, or of other rules.
+        ValueError: If one of them is a batch, no observation, or of other rules.
     """
     for seen in (before, after):
         check_observation(seen, name)
@@ -148,7 +148,7 @@ def check_counts(observation: Observation, name: str) -> None:
 
 
 def observe(state: State, player: ArrayLike) -> Observation:
-    """Return the observation of one player, 0 or 1, of a state. A player outside of this range, in an array, sees no hand.
+    """Return a player's observation of a state. A traced player other than 0 or 1 sees no hand.
 
     Raises:
         ValueError: If the player is a Python or NumPy integer that is neither 0 nor 1, or no integer, or if the state or the
@@ -167,7 +167,7 @@ def observe(state: State, player: ArrayLike) -> Observation:
 
 @traced_once
 def observe_packed(packed: Packed, player: Array) -> Observation:
-    """Return the observation of one player, 0 or 1, of a packed state, as `observe` does."""
+    """Return a player's observation of a packed state, as `observe` does."""
     hand_0, hand_1, deck = (packed.table.cards_of(owner, packed.rules) for owner in (table.HAND_0, table.HAND_1, table.DECK))
     # Separate buffers: XLA on a CPU would otherwise recompute the words for each slot.
     hand = lax.optimization_barrier(bits.canonical(bits.where(player == 0, hand_0, hand_1)))
@@ -205,10 +205,10 @@ def _observation(state: State, player: Array, hand: Array, hand_counts: tuple[Ar
 
 
 def determinize(source: ArrayLike, observation: Observation) -> State:
-    """Return a full state consistent with an observation; the deck holds the cards of no hand and not in the pile.
+    """Return a full state consistent with an observation.
 
-    The episode's own fields begin as in a new game: no rewards, step 0. A card that the opponent has drawn in a turn that
-    continues is hidden, so the opponent decides as at the beginning of its turn.
+    The episode's fields begin as in a new game. A card that the opponent has drawn in a turn that continues is hidden, so the
+    opponent decides as at the beginning of its turn.
 
     Args:
         source: The opponent's hand, bool[108] with `opponent_count` of the unseen cards; or a random key, consumed, for a hand
@@ -230,7 +230,7 @@ def determinize(source: ArrayLike, observation: Observation) -> State:
 
 
 def determinize_packed(observation: Observation, hands: Words) -> Table:
-    """Determinize a table, with no draw under way, for each of R hands of the opponent: canonical sets, uint32[R] each."""
+    """Return tables, with no draw under way, for R canonical hands of the opponent, uint32[R] each."""
     everything = bits.all_cards(observation.rules.deck)
     own = bits.pack(observation.hand)
     # Own cards take the lowest copies of a type, the opponent's the next, the pile the last.
@@ -260,7 +260,7 @@ def determinize_packed(observation: Observation, hands: Words) -> Table:
 
 
 def _draw_hidden(key: Array, observation: Observation) -> Array:
-    """Draw `opponent_count` of the unseen cards: bool[108], canonical."""
+    """Draw `opponent_count` of the unseen cards, bool[108], canonical."""
     unseen = cards.onehot(observation.unseen)
     order = jnp.argsort(jnp.where(unseen, jax.random.uniform(key, unseen.shape), np.float32(1)))
     drawn = jnp.zeros_like(unseen).at[order].set(jnp.arange(cards.NUM_CARDS) < observation.opponent_count)
@@ -268,7 +268,7 @@ def _draw_hidden(key: Array, observation: Observation) -> Array:
 
 
 def _check_hidden(hand: Array, observation: Observation) -> None:
-    """Check that a hand of the host may be the opponent's. Raises ValueError if not; traced hands are not checked."""
+    """Raise ValueError unless a hand of the host may be the opponent's."""
     if hand.shape != (cards.NUM_CARDS,):
         raise ValueError(
             f"determinize takes a hand bool[{cards.NUM_CARDS}], got shape {hand.shape}; map with jax.vmap(determinize)"

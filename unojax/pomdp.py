@@ -5,19 +5,14 @@
     O(o | s)       `observation_log_prob`  an observation is a deterministic function of the state
     R(s, a, s')    `reward`                each player's reward for the step
 
-The initial belief b0 is the law of `game.init`. gamma belongs to the planner: every `discount` of a search, a network or a
-training run is a factor per transition, one action of either player (`check_discount`). These functions check a transition
-by stepping with the cards that it would take, so the rules are not implemented a second time.
-`unojax.belief.predictive` has the same functions of a belief.
+b0 is the law of `game.init`. gamma belongs to the planner (`check_discount`). A transition is one action of either player, and
+is checked by stepping with the cards that it would take. `unojax.belief.predictive` has the same functions of a belief.
 
-The Markov state is the owner of each card, top rank, colour, player to move, pending penalty, a card just drawn, the colour
-before a Wild+4 that may be challenged, and the result of a finished game. `step_count` belongs to it only under
-`Rules.max_steps`. `transition_log_prob` ignores the remaining fields of `State` (`rewards`, `error`, `last_action`, else
-`step_count`), which record the past.
+The Markov state is the owner of each card, top rank, colour, player to move, penalty, drawn card, contested colour and result,
+and `step_count` under `Rules.max_steps`. `transition_log_prob` ignores the other fields of `State`, which record the past.
 
 `transition_log_prob`, `observation_log_prob` and `reward` are pure and total, take unbatched states, and work under `jit` and
-`vmap`. The functions that list next states run on the host, in NumPy float64, because the number of states varies; the engine's
-steps run on the device.
+`vmap`. The functions that list next states run on the host, in NumPy float64, because the number of states varies.
 """
 
 from __future__ import annotations
@@ -57,12 +52,12 @@ _CHUNK: Final = 256
 
 
 class Successors(NamedTuple):
-    """Possible next states of a state, without repeats, and their probabilities. NumPy on the host.
+    """Possible next states of a state, without repeats, and their probabilities. NumPy.
 
     Attributes:
-        states: `State` with a leading axis M, the likeliest first.
-        log_probs: float64[M] nats, with total probability 1.
-        rewards: float64[M, 2] each player's reward along the way.
+        states: `State` [M], the likeliest first.
+        log_probs: Log probabilities, nats, float64[M].
+        rewards: Each player's reward along the way, float64[M, 2].
     """
 
     states: State
@@ -83,18 +78,16 @@ def check_discount(discount: float) -> None:
 
 
 def transition_log_prob(state: State, action: ArrayLike, next_state: State) -> Array:
-    """Compute log T(s' | s, a), the log probability that `action` leads from `state` to `next_state`.
+    """Return log T(s' | s, a), the log probability that `action` leads to `next_state`.
 
-    A draw of k cards takes the multiset d from a deck of n cards, after the reshuffle if there is one, with the multivariate
-    hypergeometric probability
+    A draw of k cards takes the multiset d from a deck of n cards, after any reshuffle, with the multivariate hypergeometric
+    probability
 
         prod_t C(deck_t, d_t) / C(n, k)
 
-    which is evaluated in integers up to the division (draws of up to 4 cards). If a drawn wild is laid at once, its colour is
+    which is evaluated in integers up to the division (draws of up to 4 cards). If a drawn wild is played at once, its colour is
     uniform over four. Any other legal action has one outcome, with probability 1. An illegal or out-of-range action, or an action
     in a finished game, also has one outcome: the cards and the turn stay unchanged.
-
-    `action` is an integer scalar. `next_state` may be any state; impossible next states have probability 0.
 
     Returns:
         float32[], nats; -inf if the transition is impossible.
@@ -132,7 +125,7 @@ def _transition_log_prob(state: State, action: Array, next_state: State) -> Arra
 
 
 def observation_log_prob(observation: Observation, state: State) -> Array:
-    """Compute log O(o | s): 0 if `observation` is its player's observation of `state`, else -inf. float32[], nats.
+    """Return log O(o | s), float32[]: 0 for its player's observation of `state`, else -inf.
 
     All fields count, including `last_action`.
 
@@ -148,11 +141,9 @@ def observation_log_prob(observation: Observation, state: State) -> Array:
 
 
 def reward(state: State, action: ArrayLike, next_state: State) -> Array:
-    """Compute R(s, a, s'), each player's reward for the step as in `game.step`: float32[2].
+    """Return R(s, a, s'), each player's reward for the step as in `game.step`, float32[2].
 
-    +1 / -1 for a win and a loss (or the points under `Rules.points`), 0 for a drawn game, `-rules.step_penalty` for a step that
-    does not end the game; 0 for an illegal action and in a finished game. In this game the cards drawn never change the
-    reward, so it is the same for all possible next states, and is returned for impossible ones too.
+    It is the same for all next states, even impossible ones, because drawn cards never change the reward.
 
     Raises:
         ValueError: If an argument is a batch, or the rules of the two states differ.
@@ -162,7 +153,7 @@ def reward(state: State, action: ArrayLike, next_state: State) -> Array:
 
 
 def successors(state: State, action: ArrayLike, *, limit: int = MAX_ROWS) -> Successors:
-    """List every possible next state after an action, with T(s' | s, a). On the host.
+    """Return every possible next state after an action, with T(s' | s, a). On the host.
 
     Args:
         state: Unfinished game.
@@ -189,7 +180,7 @@ def branch(
         states: `State` [N] on the host.
         actions: int32[N].
         limit: Largest number of rows M.
-        tells_apart: bool[N] whether draws are distinguished; if not, one of them stands for all. None: always.
+        tells_apart: Whether draws are distinguished, bool[N]; if not, one of them stands for all. None: always.
 
     Returns:
         Index of the state that each row follows, int64[M]; the next states [M]; their probabilities, float64[M]. Equal states
@@ -221,8 +212,8 @@ def step_taking(
 
     Args:
         states, actions: As in `branch`.
-        decks_after: int8[N, 54] cards left; None: arbitrary cards are drawn.
-        colors: int8[N] colour of a wild that is laid by chance.
+        decks_after: Cards left, int8[N, 54]; None: arbitrary cards are drawn.
+        colors: Colour of a wild played by chance, int8[N].
 
     Returns:
         The next states [N]; the decks that the cards were drawn from, after a reshuffle, int8[N, 54]; and the number drawn,
@@ -245,7 +236,7 @@ def _step_rows(states: State, actions: Array, decks_after: Array, colors: Array)
 
 
 def in_chunks(program: Any, *rows: Any) -> Any:
-    """Call a compiled program for N rows in chunks of one size, and bring the results to the host."""
+    """Call a compiled program for N rows in chunks of one size; results are NumPy."""
     n = len(jax.tree.leaves(rows)[0])
     results = []
     for start in range(0, n, _CHUNK):
@@ -256,10 +247,9 @@ def in_chunks(program: Any, *rows: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def list_draws(deck: bytes, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """List the multisets of `number` cards of a deck (the bytes of an int8[54]), with their hypergeometric probabilities.
+    """Return the multisets of `number` cards of a deck, int8[M, 54], with their probabilities.
 
-    Returns:
-        int8[M, 54] and float64[M].
+    `deck` is the bytes of an int8[54].
     """
     if not number:
         return np.zeros((1, cards.NUM_TYPES), np.int8), np.ones(1)
@@ -347,7 +337,7 @@ def _check_states(state: State, next_state: State, name: str) -> None:
 
 
 def _cards_drawn(state: State, action: Array, reached: State) -> Array:
-    """Count the cards that a step took from the deck, by type: int32[54]."""
+    """Return the cards that a step took from the deck by type, int32[54]."""
     # Only a draw adds cards to a hand, and only the mover draws.
     drawn = jnp.maximum(cards.counts(reached.hands) - cards.counts(state.hands), 0).sum(0, dtype=jnp.int32)
     if state.rules.play_drawn == "auto":
@@ -360,5 +350,5 @@ def _cards_drawn(state: State, action: Array, reached: State) -> Array:
 
 @traced_once
 def _step_to(state: State, action: Array, next_state: State) -> State:
-    """Step with the drawn cards that `next_state` lacks in its deck; the result is `next_state`, if that is possible."""
+    """Step by drawing the cards that the deck of `next_state` lacks."""
     return game.step_with(state, action, game.GivenCards(bits.pack(next_state.deck), next_state.color))

@@ -1,4 +1,4 @@
-"""Views: packed observations of any shape, from observations or directly from tables; the input of policies and networks."""
+"""Views: packed observations of any shape, from observations or tables, for policies and networks."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class View:
 
     Attributes:
         hand, pile: The player's own cards; the cards played.
-        opponent_count: uint32[...] cards in the opponent's hand.
-        rank, color: uint32[...] rank 0..14 of the top card; active colour 0..3.
-        penalty: uint32[...] cards that the player to move must draw.
-        is_own_turn: bool[...] the player is to move.
+        opponent_count: Number of cards in the opponent's hand, uint32[...].
+        rank, color: Rank 0..14 of the top card; active colour 0..3; uint32[...].
+        penalty: Cards that the player to move must draw, uint32[...].
+        is_own_turn: The player is to move, bool[...].
         rules: Static.
-        account: Under `Rules.keeps_account` an `Account`, packed, which names a card just drawn only to the player who drew it;
-            else an empty tuple.
+        account: Packed `Account` under `Rules.keeps_account`, which names a card just drawn only to its player; else an empty
+            tuple.
     """
 
     hand: Words
@@ -54,12 +54,12 @@ class View:
         return Account.unpack(jnp.zeros_like(self.color) if isinstance(self.account, tuple) else self.account)
 
     def unseen(self) -> Array:
-        """Count the cards of each type in the opponent's hand or the deck: int32[..., 54]."""
+        """Return the unseen cards of each type, int32[..., 54]."""
         held, played = bits.type_counts(self.hand), bits.type_counts(self.pile)
         return jnp.asarray(cards.along_last(np.asarray(self.rules.deck, np.int32), held.ndim)) - held - played
 
     def count_unseen(self, word: int, mask: ArrayLike) -> Array:
-        """Count the unseen cards of word 0..3, opponent's hand and deck together: int32[...].
+        """Count the unseen cards of word 0..3, int32[...].
 
         `mask`, uint32[...], has the bits that count: all copies of a type in that word, or none.
         """
@@ -70,7 +70,7 @@ class View:
         return everything - hand - pile
 
     def playable_types(self) -> Array:
-        """Mark the types playable on the top card: bool[..., 54]."""
+        """Return the types playable on the top card, bool[..., 54]."""
         colors, ranks = (cards.along_last(of_type, self.color.ndim + 1) for of_type in (cards.COLOR_OF_TYPE, cards.RANK_OF_TYPE))
         same_color = colors == self.color[..., None].astype(jnp.int8)
         same_rank = ranks == self.rank[..., None].astype(jnp.int8)
