@@ -1,4 +1,4 @@
-"""Decisions by search over a belief: rollouts, flat Monte Carlo, and tree search over observations, with their agents."""
+"""Decisions by search over a belief: rollouts, flat Monte Carlo, tree search, and agents."""
 
 from typing import Final
 
@@ -21,7 +21,7 @@ MIN_REPLICATES: Final = 4
 
 
 def check_replicates(number: int, name: str = "replicates") -> None:
-    """Check a number of replicates. Raises ValueError if it is not a number, or too small for standard errors."""
+    """Raise ValueError unless a number of replicates is large enough for standard errors."""
     if not is_int(number):
         raise ValueError(f"{name} must be an integer, got {number!r}")
     if number < MIN_REPLICATES:

@@ -52,16 +52,17 @@ _LEAST_PER_ROUND: Final = 8
 
 @dataclass(frozen=True)
 class Search:
-    """Values the plays of decisions by rollouts. Static. `stop` and `discount` are those of `monte_carlo`.
+    """Estimates the plays of decisions by rollouts. Static.
 
     Attributes:
         policies: Rollout policies: one for both players, or two, for the searching player and the other one; with types,
             those that `Rollouts.types` name.
-        num_samples: Rollouts, or simulations, of each play.
+        num_samples: Number of rollouts, or simulations, of each play.
+        stop, discount: As in `monte_carlo`.
         tree: Guide that chooses for the searching player after its first play; None: its policy does.
         leaf: Network leaf; None: only the results of games count.
         counts_points: Whether returns are points under `Rules.points`. False: wins and losses under any rules, as always
-            with a leaf, because a network's values are.
+            with a leaf.
         types: Types of the other player, which follows each sample's type in the rollouts.
     """
 
@@ -116,8 +117,7 @@ class Remembered(NamedTuple):
 
     Attributes:
         belief: Belief of the updater.
-        num_steps: int32[] steps since the memory began. A memory begun in mid-game lacks the earlier steps, so it truncates the
-            game that much later.
+        num_steps: Steps since the memory began, int32[]. A memory begun in mid-game truncates the game later.
     """
 
     belief: Any
@@ -126,12 +126,12 @@ class Remembered(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchAgent:
-    """Searches its decisions, and does nothing in forced positions. Static; see `monte_carlo` and `tree`.
+    """Searches its decisions, except forced ones. Static; see `monte_carlo` and `tree`.
 
     Attributes:
         name: Shortest spec of the agent.
         updater: Updater of the belief over the opponent's hand.
-        search: Search that values the plays.
+        search: Search that estimates the plays.
         keep: As in `monte_carlo`.
     """
 
@@ -162,7 +162,7 @@ class SearchAgent:
 
     @property
     def prior_rollouts(self) -> float:
-        """Number of rollouts that a network's value of each play counts as in an estimate; 0 without a network."""
+        """Number of rollouts that a leaf's value counts as; 0 without a leaf."""
         return 0.0 if self.search.leaf is None else self.search.leaf.weight
 
     @property
@@ -171,7 +171,11 @@ class SearchAgent:
         return self.search.num_samples
 
     def with_budget(self, budget: int) -> SearchAgent:
-        """Change the budget, and its value in the name if that is a spec. Raises ValueError if it is out of range."""
+        """Return the agent with another budget, also in its name if that is a spec.
+
+        Raises:
+            ValueError: If the budget is out of range.
+        """
         key = "rollouts" if self.search.tree is None else "simulations"
         _check_budget(key, budget, self.search.stop)
         name = self.name
@@ -182,18 +186,18 @@ class SearchAgent:
         return replace(self, name=name, search=replace(self.search, num_samples=budget))
 
     def counting_wins(self) -> SearchAgent:
-        """Let the search estimate wins instead of points, so that its values are twice the win probability less one."""
+        """Return the agent with wins instead of points as returns."""
         if not self.rules.points:
             return self
         return replace(self, search=replace(self.search, counts_points=False))
 
     @property
     def says_wins(self) -> bool:
-        """Whether estimates include win probabilities (`Estimate.win`): no penalties, no leaf with discounted values."""
+        """Whether estimates include win probabilities: no penalties, no leaf with discounted values."""
         return not self.rules.step_penalty and (self.search.leaf is None or self.search.discount == 1)
 
     def judging_wins(self) -> SearchAgent:
-        """Return `counting_wins`, after a check that estimates include win probabilities.
+        """Return `counting_wins`.
 
         Raises:
             ValueError: If the agent sees the hidden hand, or its estimates include no win probabilities.
@@ -221,26 +225,25 @@ class SearchAgent:
         return Remembered(self.updater.next_game(key, memory.belief, observation), jnp.int32(0))
 
     def reveal(self, memory: Remembered, state: State, player: ArrayLike) -> Remembered:
-        """Show the opponent's hand to an agent with an oracle, and nothing to any other."""
+        """Show the opponent's hand to an oracle, and nothing to other updaters."""
         if not isinstance(self.updater, Oracle):
             return memory
         return memory._replace(belief=self.updater.see(state, jnp.asarray(player)))
 
     def hands(self, key: Array, memory: Remembered, observation: Observation) -> Hands:
-        """Possible hands of the opponent, unbatched. Consumes `key`."""
+        """Return possible hands of the opponent, unbatched. Consumes `key`."""
         return self.updater.hands(key, memory.belief, observation)
 
     def act(self, key: Array, memory: Remembered, observation: Observation, legal_mask: Array) -> Array:
-        """Choose the play with the highest estimate, or the rollout policy's own unless the gain is significant (`keep`)."""
+        """Choose the play of the highest estimate, or the policy's own unless the gain is significant."""
         estimate, legal = self.think(key, memory, observation, legal_mask)
         only = jnp.argmax(legal_mask).astype(jnp.int32)
         return jnp.where(legal.any(), choose(estimate, legal, self.keep), only)
 
     def think(self, key: Array, memory: Remembered, observation: Observation, legal_mask: Array) -> tuple[Estimate, Array]:
-        """Search one decision. Under `vmap` all decisions are searched together.
+        """Return estimates of one decision, and the estimated actions, bool[`Rules.num_choices`].
 
-        Returns:
-            The estimates, and the estimated actions, bool[60] (or more, `Rules.num_choices`): none if there is no choice.
+        Without a choice no action is estimated. Under `vmap` all decisions are searched together.
         """
         if self.updater.on_host:
             # The compiled search receives the hands without the belief that they come from.
@@ -397,7 +400,7 @@ def _put_together(
 
 
 def styles(policy: PackedPolicy, opponent: Opponent | None) -> tuple[tuple[PackedPolicy, ...], tuple[Style, ...]]:
-    """List the distinct policies of a search's player and of the other one's types, and each type's style.
+    """Return the distinct policies of the player and of the other one's types, and their styles.
 
     A tremble of at most `TREMBLE` only keeps every play possible for the belief. In rollouts it would weaken the opponent, so
     its type follows the policy itself. An opponent without types follows the player's policy.

@@ -1,4 +1,4 @@
-"""Flat Monte Carlo over a belief: play many sampled games to the end after every legal play; the best mean wins.
+"""Flat Monte Carlo over a belief: many sampled games are played out after every legal play.
 
 Sample s of a decision is one possible hand of the opponent, drawn from the belief, and one stream of random words. All plays
 use the same samples (common random numbers), so their differences are far less noisy than their values.
@@ -28,17 +28,17 @@ ROUNDS: Final = 4
 
 
 class Estimate(NamedTuple):
-    """Per-action estimates for one decision. If drawing, passing or challenging is optional, those actions have entries too.
+    """Per-action estimates for one decision, of length A = `Rules.num_choices`; 0 for untried plays.
 
     Attributes:
-        value: float32[60], or more (`Rules.num_choices`): mean return of the player to move, twice the win probability less one,
-            in [-1, 1], without discount, step penalties and points. 0 for plays that were not tried.
-        gain: float32[60], value less that of the base play; 0 for plays that were not tried.
-        value_error, gain_error: float32[60], their standard errors. That of the gain is smaller, because all plays share samples.
-        num_samples: int32[60], rollouts or simulations of each play.
-        base: int32[] the play that the others are compared with: the rollout policy's own choice.
-        win, win_error: float32[60] share of the rollouts won, a drawn game counting half, and its standard error. They are not
-            discounted. They are meaningless under step penalties, or if points of 0 count.
+        value: Mean return of the player to move, float32[A]: twice the win probability less one, in [-1, 1], without discount,
+            step penalties and points.
+        gain: Value less that of the base play, float32[A].
+        value_error, gain_error: Their standard errors. That of the gain is smaller, because all plays share samples.
+        num_samples: Number of rollouts or simulations of each play, int32[A].
+        base: Play that the others are compared with, the rollout policy's own choice, int32[].
+        win, win_error: Undiscounted share of the rollouts won, a drawn game counting half, and its standard error, float32[A].
+            They are meaningless under step penalties, or if points of 0 count.
     """
 
     value: Array
@@ -52,12 +52,10 @@ class Estimate(NamedTuple):
 
 
 def choose(estimate: Estimate, legal: Array | np.ndarray, keep: float) -> Array:
-    """Choose the play of highest value if its gain exceeds `keep` standard errors, else the base play: int32[].
+    """Return the play of highest value if its gain exceeds `keep` standard errors, else the base play.
 
-    With few rollouts the best of several noisy values is often not the best play, and the base play is a good one.
-
-    `legal` is bool[60], or as long as the estimates; `keep` = 0 always takes the highest value. NumPy input gives NumPy
-    output.
+    With few rollouts the best of several noisy values is often not the best play. `legal` is as long as the estimates, or
+    bool[60]. NumPy input gives NumPy output.
     """
     numpy = estimate.value.__array_namespace__()
     # A pruned play has lost, whatever its few samples say.
@@ -71,7 +69,7 @@ def average(estimate: Estimate, values: Array, legal: Array, weight: float) -> E
     """Average estimates with a value function's, each of whose values counts as `weight` rollouts.
 
     A prior in the form of imagined results follows Gelly and Silver (2007, section 6). Standard errors remain those of the
-    rollouts, in the average. All arguments have an axis of decisions, [D]; `values`, in [-1, 1], count where `legal`.
+    rollouts, in the average. All arguments have an axis of decisions, [D]; `values` are in [-1, 1].
     """
     # In a row that is left out, the base may be no choice at all.
     at_base = jnp.take_along_axis(values, jnp.minimum(estimate.base, values.shape[1] - 1)[:, None], axis=1)
@@ -92,11 +90,11 @@ def average(estimate: Estimate, values: Array, legal: Array, weight: float) -> E
 
 
 class Samples(NamedTuple):
-    """Hidden variables in the samples of a decision.
+    """Hidden variables in the R samples of a decision.
 
     Attributes:
-        hands: uint32[R] each: the opponent's hand.
-        types: uint32[R] its type; None without types.
+        hands: The opponent's hand, uint32[R] each.
+        types: Its type, uint32[R]; None without types.
     """
 
     hands: Words
@@ -104,7 +102,7 @@ class Samples(NamedTuple):
 
 
 def sample_hands(key: Array, hands: Hands, num: int) -> Samples:
-    """Draw `num` hands systematically, in random order; with types, hand and type together. Unbatched; consumes `key`."""
+    """Draw `num` hands systematically, with their types, in random order. Consumes `key`."""
     key_offset, key_order = jax.random.split(key)
     log_weights = hands.log_weights if hands.log_joint is None else hands.log_joint.reshape(-1)
     # XLA would sum constant equal weights while it compiles: a minute for a thousand games.
@@ -134,10 +132,10 @@ def flat_monte_carlo(
         keys: D threefry2x32 keys, consumed.
         observations: [D] of the players to move.
         samples: [D, R], drawn from the beliefs; the rollouts use their types if they model any.
-        legal: bool[D, 60], or more (`Rules.num_choices`); a row without True is left out.
+        legal: bool[D, `Rules.num_choices`]; a row without True is skipped.
         how: Rollout settings, with R rollouts of each play; with `stop` or a guide, R is a multiple of `ROUNDS`.
         stop: Standard errors below the best play at which a play is pruned; 0: never. Static.
-        num_steps: int32[D] steps of the games so far, as in `rollouts.play_out`.
+        num_steps: Steps of the games so far, int32[D], as in `rollouts.play_out`.
         store: Store of the guide, which carries over from each round to the next.
     """
     num_decisions, num_choices = legal.shape
@@ -194,7 +192,7 @@ def flat_monte_carlo(
 
 
 def _mean_and_error(samples: Array, num: Array) -> tuple[Array, Array]:
-    """Mean and its standard error over the first `num` entries of each row; the entries after them are 0."""
+    """Return mean and standard error of the first `num` entries of each row, the others being 0."""
     n = jnp.maximum(num, 1).astype(jnp.float32)
     mean = samples.sum(-1) / n
     is_in = np.arange(samples.shape[-1], dtype=np.int32)[None] < num[:, None]
@@ -203,15 +201,17 @@ def _mean_and_error(samples: Array, num: Array) -> tuple[Array, Array]:
 
 
 def _gain(returns: Array, num_played: Array, reference: Array) -> tuple[Array, Array]:
-    """Mean and standard error of the difference between each arm's returns and those of another row, on shared samples."""
+    """Return mean and standard error of each arm's returns minus those of another row."""
     num = jnp.minimum(num_played, num_played[reference])
     is_in = np.arange(returns.shape[-1], dtype=np.int32)[None] < num[:, None]
     return _mean_and_error(jnp.where(is_in, returns - returns[reference], 0.0), num)
 
 
 def _alive(arms: Arms, returns: Array, num_played: Array, base_row: Array, stop: float) -> Array:
-    """bool[A]: arms to continue: those that may still be the best of their decision, and its base arm (`base_row`, int32[D]),
-    the reference of gains. If only one arm can win, the decision is made and has no arm left.
+    """Return the arms to continue, bool[A].
+
+    These may still be the best of their decision, or are its base arm, `base_row` int32[D]. If only one arm can win, the decision
+    has no arm left.
     """
     num_decisions = len(base_row)
     row = jnp.arange(num_played.shape[0], dtype=jnp.int32)

@@ -1,4 +1,4 @@
-"""A network's values in a search. Imported only by searches with a network, because Flax takes a third of a second."""
+"""A network's values in a search. Only searches with a network import it, because Flax is slow."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from unojax.view import view_of
 
 @dataclass(frozen=True)
 class NetworkLeaf:
-    """A network's values in a search; the first fields are keys of its spec (see `unojax.search.agents.monte_carlo`).
+    """A network's values in a search; the first fields are keys of `monte_carlo`.
 
     Two leaves are equal if their networks are, so a file with new contents does not reuse an old compiled program.
 
     Attributes:
         opponent: Opponent model of the belief; None without one.
-        loaded: The network itself, in NumPy: constants of any program.
+        loaded: The network itself, NumPy, constants of any program.
 
     Raises:
         ValueError: If there is no such network.
@@ -47,7 +47,7 @@ class NetworkLeaf:
         object.__setattr__(self, "digest", digest_network(loaded))
 
     def check(self, rules: Rules, discount: float) -> None:
-        """Check that the network supports the rules, and that games return wins and losses, as its values do.
+        """Check that the network supports the rules and the discount.
 
         Raises:
             ValueError: If the network lacks columns for the rules, its values have another discount than the search, or the rules

@@ -1,4 +1,4 @@
-"""Replicates of a search: a decision searched many times with fresh samples, and the estimates pooled. Host only."""
+"""Replicates of a search: repeated searches of a decision with fresh samples, and pooled estimates."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ from unojax.search.monte_carlo import Estimate, choose
 
 
 class PooledPlay(NamedTuple):
-    """Estimates of one legal play. Except for `action` and `rollouts`, fields are probabilities; a drawn game counts half.
-
-    They are undiscounted: under a discount, the best play need not be the one with the highest win probability.
+    """Undiscounted estimates of one legal play, as probabilities; a drawn game counts half.
 
     Attributes:
         action: Action 0..61.
@@ -62,13 +60,13 @@ def replicates(
     key: Array,
     number: int | None,
 ) -> Generator[Estimate]:
-    """Search all legal plays of one decision repeatedly, with fresh samples, on all cores side by side.
+    """Search all legal plays of one decision repeatedly, with fresh samples, on all cores.
 
     Args:
         agent: Search agent.
         memories: One or more; replicate i takes memory `i % len(memories)`.
         observation: Observation of the player to move.
-        legal: bool[60] or more (`Rules.num_choices`), one or more choices.
+        legal: One or more choices, bool[`Rules.num_choices`].
         key: Consumed; replicate i uses `fold_in(key, i)`.
         number: Number of replicates; None: no end.
 
@@ -108,10 +106,9 @@ def pool(estimates: Sequence[Estimate], legal: np.ndarray, keep: float, prior_ro
 
     Args:
         estimates: Estimates of the replicates.
-        legal: bool[60] or more (`Rules.num_choices`).
+        legal: bool[`Rules.num_choices`].
         keep: As in `unojax.search.agents.monte_carlo`.
-        prior_rollouts: Rollouts that a value function counts as in each estimate (`SearchAgent.prior_rollouts`), independent of
-            the number of real rollouts.
+        prior_rollouts: Rollouts that a leaf's value counts as in each estimate (`SearchAgent.prior_rollouts`).
     """
     samples = np.stack([one.num_samples for one in estimates])
     counted = samples + prior_rollouts
@@ -156,18 +153,15 @@ def pool(estimates: Sequence[Estimate], legal: np.ndarray, keep: float, prior_ro
 def cost_of(
     estimates: Sequence[Estimate], legal: np.ndarray, action: int, prior_rollouts: float = 0.0
 ) -> tuple[float, float, int]:
-    """Estimate an action's loss against the best play, without the bias of choosing the luckiest estimate.
+    """Return an action's win probability lost against the best play, its error, and the best play.
 
-    One half of the replicates chooses the best play and the other half values it, and vice versa, so the cost may be negative.
+    One half of the replicates chooses the best play and the other half evaluates it, and vice versa. The cost has thus no bias by
+    the luckiest estimate, and may be negative. The error is at least that of the difference to the best other play.
 
     Args:
         estimates: Four or more independent estimates (NumPy) of one decision.
         legal, prior_rollouts: As in `pool`; two or more choices.
         action: One of them.
-
-    Returns:
-        The cost as a win probability; its standard error, or that of the difference to the best other play if that is larger; the
-        best play of all replicates.
     """
     values, wins = (
         np.stack(of_each, dtype=np.float64) for of_each in zip(*((one.value, one.win) for one in estimates), strict=True)

@@ -42,8 +42,8 @@ class Arms(NamedTuple):
     """First actions at G positions, A of them in all; only the first `number` count.
 
     Attributes:
-        position: int32[A] index of the position.
-        action: int32[A] a legal play 0..59, or another choice (`Rules.num_choices`).
+        position: Index of the position, int32[A].
+        action: Legal play 0..59, or another choice (`Rules.num_choices`), int32[A].
         number: int32[].
     """
 
@@ -267,11 +267,11 @@ class Starts(NamedTuple):
 
     Attributes:
         tables: G * R tables: sample s of position g at g * R + s, the player to move at a decision.
-        seeds: uint32[G] each: the two words of a threefry2x32 key for each position.
-        types: uint32[G * R] type of the other player in each sample, an index of `Rollouts.types`; unused without types.
-        players: uint32[G] players of the returns and of the first policy; None: the player to move.
+        seeds: Words of a threefry2x32 key for each position, uint32[G] each.
+        types: Type of the other player in each sample, an index of `Rollouts.types`, uint32[G * R].
+        players: Players of the returns and of the first policy, uint32[G]; None: the player to move.
         first_sample: Offset of the sample's number in the random words.
-        num_steps: int32[G] steps of the game before each position, which count towards a truncation; None: zero.
+        num_steps: Steps before each position, which count towards a truncation, int32[G]; None: zero.
     """
 
     tables: Table
@@ -300,12 +300,11 @@ class _Progress(NamedTuple):
 
 
 def play_out(starts: Starts, arms: Arms, how: Rollouts, store: Any = None) -> tuple[Array, Any]:
-    """Play every sample of every arm to its end.
+    """Play every sample of every arm to its end; return float32[A, R] returns, and the guide's store.
 
-    Returns:
-        float32[A, R] returns of the player who takes the first action, or of `Starts.players`: discount^(steps after the first)
-        times 1 for a win, -1 for a loss, 0 for a drawn or truncated game, less the discounted penalties of the steps that did not
-        end the game. 0 for arms that do not count. Also the guide's store.
+    A return is that of the player of the first action, or of `Starts.players`: discount^(steps after the first) times 1 for a
+    win, -1 for a loss, 0 for a drawn or truncated game, less the discounted penalties of steps that did not end the game. Arms
+    that do not count have 0.
 
     Raises:
         ValueError: If there are more rollouts than 32 bits can number.
