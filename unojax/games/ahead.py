@@ -18,16 +18,19 @@ _THREADS: Final = 2
 class Ahead:
     """Programs of a game, compiled by background threads while the person thinks.
 
-    The opponent's moves come first, then the first advice, then later advice, unless the person waits for another job.
+    Either may be asked for first: one thread begins with the opponent's moves, whose slowest program comes first, and the other
+    with the first advice. Later advice comes last, unless the person waits for it.
     """
 
     def __init__(self, session: Session, advisor: Advisor | None):
         view = session.view
-        jobs: dict[Job, list[Callable[[], object]]] = {"moves": session.programs()}
+        slowest, *moves = (_Part("moves", part) for part in session.programs())
+        first, later = list[_Part](), list[_Part]()
         if advisor is not None:
-            first, later = advisor.programs(view), advisor.later_programs(view)
-            jobs |= {"advice": [*first, *later]} if session.seen else {"first advice": first, "advice": later}
-        self._waiting = [_Part(job, part) for job, parts in jobs.items() for part in parts]
+            first_job: Job = "advice" if session.seen else "first advice"
+            first = [_Part(first_job, part) for part in advisor.programs(view)]
+            later = [_Part("advice", part) for part in advisor.later_programs(view)]
+        self._waiting = [slowest, *first, *moves, *later]
         self._all = tuple(self._waiting)
         self._lock = Lock()
         self._pool = ThreadPoolExecutor(_THREADS, "compiling")
