@@ -50,7 +50,7 @@ def engine_cpu(figure: Figure) -> None:
     for level, label in (("game", "RLCard, the game alone, one core"), ("env", "RLCard, environment, one core")):
         rate = measured["rlcard"][0]["figures"]["levels"][level]["steps_per_second"]["median"]
         axes.axhline(rate, linestyle="--", linewidth=1.2, color="C2" if level == "game" else "C3", label=label)
-    axes.set(xscale="log", yscale="log", xlabel="games at a time", ylabel="steps a second")
+    axes.set(xscale="log", yscale="log", xlabel="games at a time", ylabel="steps per second")
     batches = sorted({row["settings"]["batch_size"] for name in ("simulate", "one-hot") for row in measured[name]})
     axes.set_xticks(batches, [f"{batch:,}" for batch in batches], rotation=40)
     axes.xaxis.set_minor_locator(NullLocator())
@@ -61,11 +61,11 @@ def engine_cpu(figure: Figure) -> None:
 def belief_full_deck(figure: Figure) -> None:
     """Log scores of the beliefs, by the policy that the opponent plays."""
     names = {
-        "particles 1024, knows the policy": "particles, policy known",
-        PARTICLES: "particles, uniform play assumed",
-        "particles 1024, consistency only": "particles, legal play assumed",
+        "particles 1024, knows the policy": "particles, true opponent model",
+        PARTICLES: "particles, uniform model",
+        "particles 1024, consistency only": "particles, consistency only",
         "closed form": "closed form",
-        "uniform": "unseen cards",
+        "uniform": "uniform over unseen cards",
         "bootstrap 1024": "bootstrap filter",
     }
     axes = figure.subplots()
@@ -94,7 +94,7 @@ def belief_agreement(figure: Figure) -> None:
     (row,) = read("belief_agreement")["rows"]
     numbers = np.array(row["settings"]["particles"])
     errors = np.array([row["figures"]["all decks"][f"N = {number}"]["mean_error"] for number in numbers])
-    axes.plot(numbers, errors[0] * np.sqrt(numbers[0] / numbers), "--", color="C1", label="halved by four times as many")
+    axes.plot(numbers, errors[0] * np.sqrt(numbers[0] / numbers), "--", color="C1", label="halved by four times as many particles")
     axes.plot(numbers, errors, "o", color="C0", label="measured", markersize=8)
     axes.set(xscale="log", yscale="log", xlabel="particles", ylabel="mean error, copies of a card")
     axes.set_xticks(numbers, [f"{number:,}" for number in numbers])
@@ -105,7 +105,7 @@ def belief_agreement(figure: Figure) -> None:
 
 
 def belief_calibration(figure: Figure) -> None:
-    """What was observed less what was predicted, with two standard errors, in each tenth of the predictions."""
+    """Observed minus predicted frequency, with two standard errors, in each bin of the predictions."""
     axes = figure.subplots()
     bins = read("belief_calibration")["rows"][0]["figures"]["methods"][PARTICLES]["calibration"]["bins"]
     axes.axhline(0, color="C1", linewidth=1.2)
@@ -119,7 +119,7 @@ def belief_calibration(figure: Figure) -> None:
     )
     axes.xaxis.set_major_formatter(PercentFormatter(1))
     axes.yaxis.set_major_formatter(PercentFormatter(1))
-    axes.set(xlabel="predicted that the opponent holds a card", ylabel="observed - predicted", ylim=(-0.032, 0.032))
+    axes.set(xlabel="predicted probability that the opponent holds a card", ylabel="observed - predicted", ylim=(-0.032, 0.032))
 
 
 def win_calibration(figure: Figure) -> None:
@@ -144,11 +144,11 @@ def win_calibration(figure: Figure) -> None:
 
 
 def search_strength(figure: Figure) -> None:
-    """Scores of searches by what they know, with 95 % intervals, against three policies."""
+    """Scores of searches by their knowledge of the hidden hand, with 95 % intervals, against three policies."""
     names = {
-        "mc:belief=unseen": "only which cards are unseen",
-        "mc:model=linear+0.5": "the particle belief",
-        "mc:belief=truth": "the hand itself, which is cheating",
+        "mc:belief=unseen": "uniform belief",
+        "mc:model=linear+0.5": "particle belief",
+        "mc:belief=truth": "oracle baseline (the true hand)",
     }
     rows = {(row["agent"], row["opponent"]): row for file in ("search_strength", "search_beliefs") for row in read(file)["rows"]}
     axes = figure.subplots()
@@ -163,7 +163,7 @@ def search_strength(figure: Figure) -> None:
     axes.grid(visible=False, axis="x")
     axes.yaxis.set_major_formatter(PercentFormatter(1))
     axes.set(ylabel="score", xlim=(-0.5, 2.5))
-    figure.legend(loc="outside upper left", ncols=3, title="mc knows", alignment="left")
+    figure.legend(loc="outside upper left", ncols=3, title="belief of mc", alignment="left")
 
 
 def arena_cpu(figure: Figure) -> None:
@@ -199,7 +199,7 @@ def optimal_play(figure: Figure) -> None:
     ]
     axes.barh(names, [lost[agent] for agent in agents])
     axes.grid(visible=False, axis="y")
-    axes.set(xlabel="lost to a best response, a game; the equilibrium loses 0")
+    axes.set(xlabel="exploitability per game; 0 for the equilibrium")
 
 
 CHARTS = (
