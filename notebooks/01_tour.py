@@ -13,8 +13,12 @@
 # %% [markdown]
 # # unojax in five minutes
 #
-# Two-player UNO as pure functions on fixed-shape arrays: one game, thousands of games, and what one player can infer of the
-# other one's hand.
+# Two-player UNO as pure functions on arrays of fixed shape. In this notebook you
+#
+# - play one game, and a million games,
+# - track a belief over the opponent's hand,
+# - search for the best play, and ask a network for its estimate,
+# - compare two agents, and play on a board.
 
 # %%
 import os
@@ -39,23 +43,23 @@ SCALE = float(os.environ.get("UNOJAX_NOTEBOOK_SCALE", "1"))
 # %% [markdown]
 # ## A game
 #
-# `init` deals, and a state shows itself. Player 0 moves first.
+# `init` deals a game. A notebook displays a state as a picture. Player 0 moves first.
 
 # %%
 state = unojax.init(jax.random.key(9))
 state
 
 # %% [markdown]
-# `legal_mask` says what the player to move may do: 61 actions, each a card with the colour it declares, or drawing. Play is
-# forced, so drawing is legal only for want of a card that fits.
+# `legal_mask` marks the legal ones of 61 actions: each action plays a card and declares a colour, or draws. Play is forced, so
+# drawing is legal only without a playable card.
 
 # %%
 legal = unojax.legal_mask(state)
 print(legal.shape, [unojax.format_action(int(action)) for action in jnp.flatnonzero(legal)])
 
 # %% [markdown]
-# `step` plays an action. With two players a Reverse is a Skip, so the same player moves again. The key is for cards drawn: the
-# deck has no order, so no state knows what comes next.
+# `step` plays an action. With two players a Reverse is a Skip, so the same player moves again. The random key determines drawn
+# cards: the deck has no order, so no state contains the next card.
 
 # %%
 state = unojax.step(state, unojax.parse_action("RR"), jax.random.key(0))
@@ -63,7 +67,7 @@ assert state.current_player == 0
 state
 
 # %% [markdown]
-# `observe` is what one player may know, and nothing else. Policies, searches and beliefs get this and never a state.
+# `observe` returns what one player may know. Policies, searches and beliefs receive observations, never a state.
 
 # %%
 seen = unojax.observe(state, 1)
@@ -73,13 +77,13 @@ seen
 # %% [markdown]
 # ## Many games
 #
-# All of these functions work on one game, are pure, and have fixed shapes, so `vmap` and `jit` make many of them. Here the
-# position above is played to its end a thousand times, both players choosing at random.
+# All of these functions are pure and take one game, and `vmap` and `jit` batch them. Here the position above is played to its end a
+# thousand times, with random play of both players.
 
 
 # %%
 def rollout(key, state, num_steps=400):
-    """Play at random from here: the winner 0 or 1, or -1 for neither within so many steps."""
+    """Play at random from here: the winner 0 or 1, or -1 for neither within `num_steps`."""
 
     def one_step(state, key):
         key_policy, key_draw = jax.random.split(key)
@@ -94,7 +98,7 @@ winners = jax.jit(jax.vmap(rollout, in_axes=(0, None)))(keys, state)
 print(f"player 0 wins {analysis.estimate_mean(winners == 0):.0%}")
 
 # %% [markdown]
-# For whole games from the deal, `simulate` is far faster, and as easy.
+# For whole games from the deal, `simulate` is far faster.
 
 # %%
 num_games = max(10_000, int(1_000_000 * SCALE))
@@ -107,18 +111,18 @@ print(
 )
 assert points.interval[0] > 0.5
 
-# %%
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 figure, axes = plt.subplots(figsize=(8, 3))
 axes.hist(games.num_steps, bins=np.arange(0, 202, 2), weights=np.full(len(games), 100 / len(games)))
 axes.set(xlabel="steps of a game", ylabel="games, %", title="Length of a game", xlim=(0, 150))
 plt.show()
 
 # %% [markdown]
-# ## What the other player may hold
+# ## A belief over the other hand
 #
-# `play_game` records a game with every position; we look at one some way into it in which there is something to choose. An agent
-# has a memory: `init` at the start, `update` after each public action, `act` to choose. What the search `mc` remembers is a
-# belief, a cloud of hands that the opponent may hold, each with a weight.
+# `play_game` records all positions of a game. This cell selects a position with at least three legal plays. An agent has a
+# memory: `init` at the start, `update` after each transition, `act` to choose. The memory of the search `mc` is a belief: weighted
+# hands that the opponent may hold.
 
 # %%
 linear = unojax.get_policy("linear")
@@ -156,8 +160,8 @@ view_at(-1)
 viz.belief_svg(belief, truth=now.hands[1 - player])
 
 # %% [markdown]
-# The outlined cards are what the opponent holds in truth; the player cannot see them. The belief's chances add up to the number
-# of cards that the opponent holds.
+# The outlined cards are the true hand, which the player cannot see. The expected copies of the belief add up to the number of the
+# opponent's cards.
 
 # %%
 expected = summary.expected_counts(belief)
@@ -171,8 +175,8 @@ print(
 # %% [markdown]
 # ## What to play
 #
-# The search plays every legal card thousands of times to the end, with hands of the opponent drawn from the belief, and
-# compares.
+# The search plays every legal card thousands of times to the end of the game, with hands sampled from the belief. Win
+# probabilities, and the differences from the play of `linear`:
 
 # %%
 mask = unojax.legal_mask(now)
@@ -198,10 +202,10 @@ analysis.TextTable(
 )
 
 # %% [markdown]
-# ## What a network says
+# ## The value network
 #
-# The package brings a small network that was trained by self-play: from what a player sees and believes it says how likely the
-# player is to win, without any rollouts.
+# The package ships a small network that was trained by self-play. It estimates the win probability from an observation and a
+# belief, without rollouts.
 
 # %%
 network = value.load_pretrained()
@@ -212,9 +216,9 @@ print(
 )
 
 # %% [markdown]
-# ## Against each other
+# ## A match
 #
-# A match is played in pairs: the same deal twice, with the seats swapped, so that a part of the luck cancels.
+# A match plays each deal twice with the seats swapped, so that a part of the luck cancels.
 
 # %%
 pairs = unojax.play_match(jax.random.key(8), ("linear", "uniform"), max(200, int(2000 * SCALE)))
@@ -227,7 +231,7 @@ print(
 assert score.interval[0] > 0.5
 
 # %% [markdown]
-# The agent `value` looks at the network's opinion of each of its plays and takes the best.
+# The agent `value` chooses the play with the highest estimate of the network.
 
 # %%
 pairs = unojax.play_match(jax.random.key(8), ("value", "uniform"), max(50, int(300 * SCALE)))
@@ -242,13 +246,18 @@ assert score.interval[0] > 0.5
 # %% [markdown]
 # ## Your turn
 #
-# In a running notebook this is a board to click on: play a card, ask for a hint, see what the opponent may hold. The opponent is
-# the network. A page without a kernel shows the position.
+# In a running notebook this is a board: click a card to play it, ask for a hint, and see the belief. The opponent is the network. A
+# page without a kernel shows the position.
 
 # %%
 board = Board(opponent="value", seed=3)
 board
 
 # %% [markdown]
-# Where next: `02_uno_in_numbers` on the game itself, `03_beliefs` on what can be inferred, `04_policies_compared` on who plays
-# best, `05_value_network` on what the network learned and where it errs.
+# ## Exercises
+#
+# 1. Write a policy that never plays a wild card while it can play another card, and measure it against `uniform` with `simulate`.
+# 2. Update the belief with `mc:belief=unseen` instead, and compare the two advices.
+#
+# The next notebooks: `02_uno_in_numbers` (the game), `03_beliefs` (inference), `04_policies_compared` (strength), `05_value_network`
+# (what the network learned), `06_optimal_play` (exact solutions).

@@ -13,12 +13,17 @@
 # %% [markdown]
 # # UNO in numbers
 #
-# How long is a game of UNO for two? Is it good to move first? What is a card worth, which colour should one declare, and what
-# if Skip does not skip? A million games answer each question. `±` is half a 95 % interval everywhere, and points are wins plus
-# half the drawn games.
+# A million games for each question:
 #
-# Three players serve as subjects. `uniform` plays any legal card, `scarcest-color` gets rid of the colour it holds least of,
-# and `linear` adds up fitted points for each play. Each plays against itself here.
+# - **Length**: a game between sensible players takes 33 to 37 steps on average, and one between random players 70.
+# - **Moving first** is worth about one point of win probability.
+# - **Cards**: a Wild+4 in the first hand is worth 20 points to a good player, and a Wild 14.
+# - **Wild cards**: declare the colour held most. A random colour costs 9 points.
+# - **If Skip only passes the turn**, games are four steps longer, and Skip and Reverse lose all their worth.
+#
+# Three policies play against themselves: `uniform` plays any legal card, `scarcest-color` plays the colour that it holds least,
+# and `linear` adds up fitted points for each play. `±` is half a 95% confidence interval, and points are wins plus half the drawn
+# games.
 
 # %%
 import os
@@ -50,9 +55,9 @@ games = {
 # %% [markdown]
 # ## How long is a game?
 #
-# A step is a play or a draw, drawing a penalty of several cards being one.
+# A step is a play or a draw. A penalty of several cards is one step.
 
-# %%
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 analysis.TextTable(
     [
         "both players",
@@ -79,7 +84,7 @@ analysis.TextTable(
     ],
 )
 
-# %%
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 figure, axes = plt.subplots()
 bins = np.arange(0, 222, 2)
 for (name, g), style in zip(games.items(), ("-", "--", ":"), strict=True):
@@ -96,10 +101,9 @@ axes.legend(title="both players")
 plt.show()
 
 # %% [markdown]
-# The distribution is skewed: half of the games between random players are over within 54 steps, but one in twenty takes 176 or
-# more. Two players who play sensibly need about half as long, and hardly ever go through the whole deck. Play is forced in most
-# steps: a game has some 14 to 24 decisions, of both players together. The shortest games take seven steps, the plays of a player
-# whose Skips and Reverses leave the other one no turn at all.
+# The distribution is skewed: half of the games between random players end within 54 steps, but one in twenty takes 176 or more.
+# Sensible players need about half as many steps and rarely reshuffle the deck. Play is forced in most steps: both players together
+# have 14 to 24 decisions in a game. The shortest games take seven steps: Skips and Reverses leave the opponent without a turn.
 
 # %% [markdown]
 # ## Is it good to move first?
@@ -116,15 +120,14 @@ for name, points in first.items():
 print("drawn games:", {name: int((g.winner < 0).sum()) for name, g in games.items()})
 
 # %% [markdown]
-# Yes, a little: all three intervals lie above 50 %, by about one point. The advantage hardly depends on who plays. A match of
-# some hundred games cannot show it, and a comparison of players that gives each the first move equally often need not care.
+# Yes, a little: all three intervals are about one point above 50%. The advantage hardly depends on the policy. A match of a few
+# hundred games cannot show it, and swapped seats remove it from comparisons.
 
 # %% [markdown]
 # ## What is a card worth?
 #
-# Deals are random, so one can ask what a card in the first hand does to the result: `card_worth` regresses the points on the
-# number of cards of each rank that either player was dealt. The answer is the change in win probability when that card replaces
-# an average number card, everything else being as it may.
+# Deals are random, so a regression measures the effect of a card in the first hand: `card_worth` regresses the points on the number
+# of cards of each rank in both hands. A coefficient is the change in win probability if the card replaces an average number card.
 
 # %%
 deals = analysis.deal_hands(key, num_games)
@@ -138,6 +141,8 @@ kinds = {
     "Wild": cards.WILD,
     "Wild+4": cards.WILD_DRAW_FOUR,
 }
+
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 analysis.TextTable(
     [
         "one card more",
@@ -160,7 +165,7 @@ analysis.TextTable(
     ],
 )
 
-# %%
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 figure, axes = plt.subplots(figsize=(8, 4.4))
 rows = np.arange(cards.NUM_RANKS)
 for shift, (name, w), marker in zip((-0.16, 0.16), worth.items(), ("o", "D"), strict=True):
@@ -199,20 +204,19 @@ assert (
 assert rise.value > 0
 
 # %% [markdown]
-# * A Wild+4 is the best card by far: to a good player it is worth 20 points of win probability, six more than a Wild.
-# * Most of what a wild card is worth is a matter of play. `uniform` plays it as readily as any other card and declares any
-#   colour, and then a Wild is worth about one point. To `linear`, which chooses both with care, it is worth 14.
-# * The other action cards are worth more in better hands, too: a +2 five points to `uniform` and more than seven to `linear`, a
-#   Skip or Reverse (the same with two players) two and five.
-# * Numbers are all alike to within half a point or so. The 0 is the least of them: there is only one in each colour, so
-#   presumably it is a little harder to get rid of.
-# * What a card is worth to its holder it costs the opponent, to within about a point.
+# * A Wild+4 is the best card by far: it is worth 20 points of win probability to `linear`, six more than a Wild.
+# * The worth of a Wild depends on play. `uniform` plays it as often as any other card and declares a random colour, and gains about
+#   one point from it. `linear` chooses the time and the colour, and gains 14.
+# * A +2 is worth five points to `uniform` and more than seven to `linear`. A Skip or Reverse (the same with two players) is worth two
+#   and five.
+# * Numbers differ by about half a point. The 0 has the lowest worth, perhaps because each colour has only one.
+# * The gain of the holder is the loss of the opponent, within about a point.
 
 # %% [markdown]
 # ## Which colour to declare?
 #
-# Here one player follows each rule for wild cards, and the other declares the colour it holds most of. Else both play alike:
-# any coloured card that fits, wild cards only when nothing else does. Half of the games have the one first, half the other.
+# One player follows each of these rules for wild cards, and the opponent declares the colour that it holds most. Both play any
+# coloured card that fits, and a wild card only if nothing else fits. Each player moves first in half of the games.
 
 # %%
 rules_for_wilds = {
@@ -230,7 +234,7 @@ declarers = {
     name: RulePolicy(name, "wild cards last", (keep_wilds,) if by is None else (keep_wilds, by))
     for name, by in rules_for_wilds.items()
 }
-yardstick = declarers["most in hand"]
+baseline = declarers["most in hand"]
 
 
 def seat_balanced(policy, opponent, key, rules=unojax.Rules()):
@@ -246,14 +250,16 @@ def seat_balanced(policy, opponent, key, rules=unojax.Rules()):
 
 
 declared = {
-    name: seat_balanced(policy, yardstick, jax.random.key(7)) for name, policy in declarers.items()
+    name: seat_balanced(policy, baseline, jax.random.key(7)) for name, policy in declarers.items()
 }
+
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 analysis.TextTable(
     ["declares", "points against 'most in hand'"],
     [[name, f"{e:.2%}"] for name, e in declared.items()],
 )
 
-# %%
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 figure, axes = plt.subplots(figsize=(8, 3.2))
 rows = np.arange(len(declared))
 values, margins = (
@@ -281,16 +287,17 @@ print(
 assert loss.interval[0] > 0
 
 # %% [markdown]
-# The colour of which one holds most: any other rule but its refinement costs between 7 and 15 points of win probability, as much
-# as a +2 or a Wild in the first hand is worth to a good player. To keep the active colour is as bad as to declare the one held
-# least, for here a wild card is played only when there is no card of the active colour in the hand. To declare the colour of
-# which fewest cards are unseen, which the opponent is least likely to hold, is no better than to declare any. As a tie-break
-# between colours held equally often it helps by a fraction of a point, just enough to be seen in a million games.
+# Declare the colour that you hold most. Every other rule, except its refinement, costs 7 to 15 points of win probability.
+#
+# * Keeping the active colour is as bad as declaring the colour held least, because this player plays a wild card only without a card
+#   of the active colour.
+# * The colour with the fewest unseen cards is no better than a random colour.
+# * As a tie-break, the fewest unseen cards gain a fraction of a point.
 
 # %% [markdown]
 # ## What if Skip does not skip?
 #
-# Under `skip_forfeits=False`, Skip and Reverse only pass the turn on, like a number card.
+# Under `skip_forfeits=False`, Skip and Reverse pass the turn, like a number card.
 
 # %%
 passes = unojax.Rules(skip_forfeits=False)
@@ -304,6 +311,7 @@ edge = seat_balanced(linear, unojax.uniform, jax.random.key(8))
 variant_edge = seat_balanced(linear, unojax.uniform, jax.random.key(9), passes)
 
 
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 def compared(label, default, other, form):
     """Write a row: under the default rules, under the variant, and the difference."""
     return [label, format(default, form), format(other, form), format(other - default, "+" + form)]
@@ -346,7 +354,11 @@ assert (variant_worth.estimate(cards.SKIP) - worth["linear"].estimate(cards.SKIP
 assert (edge - variant_edge).interval[0] > 0
 
 # %% [markdown]
-# Games become some four steps longer, and Skip and Reverse lose all their worth. In fact they are now worth a little *less* than
-# a number to `linear`, whose weights were fitted under the default rules: it still values them as if they gave another turn. The
-# same policy gets two and a half points less against `uniform`; one fitted under the variant might win some of that back. The
-# advantage of the first move shrinks by a few tenths of a point.
+# Games become four steps longer, and Skip and Reverse lose all their worth. They are even worth slightly less than a number, because
+# the weights of `linear` were fitted under the default rules and still assume another turn. Against `uniform`, `linear` wins two and a
+# half points less. The advantage of the first move shrinks by a few tenths of a point.
+#
+# ## Exercises
+#
+# 1. Does the first move matter more with hands of three cards (`Rules(hand_size=3)`)?
+# 2. Which is worth more under house rules, a +2 or a Wild (`Rules.house()`)?

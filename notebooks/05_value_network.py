@@ -13,12 +13,15 @@
 # %% [markdown]
 # # The value network
 #
-# The package brings a small network that looks at what a player sees and believes, and says how likely it is to win. Here its
-# forecasts are held against results, what it learned about the cards against what they are worth, and its plays against those
-# of a search.
+# The shipped network estimates the win probability from an observation and a belief.
 #
-# The games are new: other random numbers than those of its training. `±` is half a 95 % interval; games are independent,
-# decisions of the same game are not taken to be.
+# - **Forecasts** have a log loss of 0.576 nats, 0.064 less than a regression on hand sizes. They are five points too high against
+#   itself, and eleven too low against random play.
+# - **Cards**: its worth of action cards agrees with the results of a million games within half a point. It undervalues wild cards by
+#   one or two points.
+# - **Plays**: it chooses another card than a search in 24% of the decisions, and loses 0.13 points of win probability per decision.
+#
+# The games were not used in training. `±` is half a 95% confidence interval, clustered by game.
 
 # %%
 import os
@@ -44,9 +47,9 @@ print(f"{network.num_params:,} parameters")
 # %% [markdown]
 # ## Forecasts and results
 #
-# The network plays against itself and against random play, as player 0. It chooses without a belief here, which is weaker by some
-# three points and much faster. A particle filter then follows each game in the eyes of player 0, hand and type of the opponent
-# together, and at each of its decisions the network is asked how likely player 0 is to win.
+# The network plays against itself and against random play, as player 0. It uses a uniform belief here, which is three points weaker
+# and much faster. A particle filter over the opponent's hand and type then tracks each game from the observations of player 0. At each
+# decision, the network estimates the win probability of player 0.
 
 # %%
 agent = unojax.parse_agent("value:belief=unseen")
@@ -87,6 +90,8 @@ def forecast(observation, hands, truth):
 forecasts = {
     name: jax.device_get(forecast(d.observation, d.hands, d.truth)) for name, d in decisions.items()
 }
+
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 calibrated = {}
 figure, panels = plt.subplots(1, 2, figsize=(8, 4), sharey=True)
 for axes, (name, d) in zip(panels, decisions.items(), strict=True):
@@ -141,14 +146,13 @@ analysis.TextTable(
 )
 
 # %% [markdown]
-# Tenths with fewer than 50 decisions are not drawn. The forecasts rise as the results do, but they know who plays only by what it
-# has shown so far, and make too little of that. They were learned from games against itself, against `linear` and against two
-# weaker players. So they are too high by five points against an opponent as good as itself, and too low by eleven against random
-# play.
+# Bins with fewer than 50 decisions are omitted. The forecasts increase with the results, but they underestimate the effect of the
+# opponent's type. The network was trained in games against itself, `linear` and two weaker players. So its forecasts are five points
+# too high against itself, and eleven too low against random play.
 #
-# How much do the forecasts say? The log loss is that of a forecaster who is paid by the logarithm of the probability given to
-# what happened; even odds cost 0.693. The regression knows how many cards both players hold, and was fitted on the other half
-# of the games. The network is asked in three ways, which differ in what it is told of the opponent's hand.
+# The log loss measures the information in a forecast: it is the mean of -ln P(result), and 0.693 for even odds. The regression reads
+# the two hand sizes, and was fitted on the other half of the games. The network has three inputs about the opponent's hand: a uniform
+# belief, the particle belief, and the true hand.
 
 # %%
 d = decisions["itself"]
@@ -184,6 +188,7 @@ def per_decision(values, where=None):
     )
 
 
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 analysis.TextTable(
     ["forecast", "log loss, nats", "more than the network with its belief"],
     [
@@ -197,9 +202,9 @@ analysis.TextTable(
 )
 
 # %% [markdown]
-# The same by stage of the game, the stage being the smaller of the two hands.
+# The log loss by stage of the game, which is the size of the smaller hand:
 
-# %%
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 fewest = np.minimum(own, other)
 stages = {
     "1 card": fewest == 1,
@@ -233,16 +238,13 @@ gained = per_decision(losses["hand sizes, logistic regression"] - losses["networ
 assert gained.value > -gained.margin
 
 # %% [markdown]
-# * The network's forecasts cost 0.06 nats less than what the numbers of cards tell, and they are better at every stage of the
-#   game.
-# * To be told the opponent's hand would save another 0.06. The belief, on the other hand, is of no use here: as a forecast of the
-#   result the network does as well if it takes any unseen card for as likely as another.
+# * The forecasts have 0.06 nats less log loss than the hand sizes, and are better at every stage of the game.
+# * The true hand would save another 0.06. The particle belief does not improve the forecast of the result over the uniform belief.
 #
-# ## What it learned about the cards
+# ## The worth of cards
 #
-# `02_uno_in_numbers` says what a card in the first hand is worth, from the results of a million games of `linear` against
-# itself. Here the same regression is done twice on the same deals: with the results, and with what the network says of the hand
-# before the first move.
+# `02_uno_in_numbers` measures the worth of a card in the first hand, from a million games of `linear` against itself. Here the same
+# regression runs twice on the same deals: on the results, and on the network's forecasts before the first move.
 
 # %%
 num_deals, num_asked = max(10_000, int(1_000_000 * SCALE)), max(5_000, int(200_000 * SCALE))
@@ -279,6 +281,8 @@ worth = {
     "results": analysis.card_worth(deals.hands, points),
     "forecasts": analysis.card_worth(deals.hands[:num_asked], foreseen),
 }
+
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 ranks = ["0", *map(str, range(1, 10)), "Skip", "Reverse", "+2", "Wild", "Wild+4"]
 figure, axes = plt.subplots(figsize=(8, 4.4))
 rows = np.arange(cards.NUM_RANKS)
@@ -317,9 +321,9 @@ analysis.TextTable(
 )
 
 # %% [markdown]
-# And what is it worth to hold cards of the active colour before the first move, and how many colours?
+# Points and forecasts by the number of cards of the active colour, and by the number of colours:
 
-# %%
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 by_color = deals.hands[:, 0, :52].reshape(-1, 4, 13).sum(-1)
 active = np.take_along_axis(by_color, cards.COLOR_OF_TYPE[deals.top][:, None].astype(int), 1)[:, 0]
 num_colors = (by_color > 0).sum(1)
@@ -348,18 +352,17 @@ analysis.TextTable(
 )
 
 # %% [markdown]
-# * The network gives action cards nearly the worth that they have in the results, wild cards one or two points less.
-# * Cards of the active colour hardly matter before the first move, and it says so.
-# * Colours do matter: a first hand of two colours wins 17 points more often than one of all four. The network puts it at 13.
-# * On the whole it promises six to seven points too much, as in its games against itself: `linear` is a better player than most
-#   that it was trained with.
+# * The network's worth of action cards is nearly that of the results. Its worth of wild cards is one or two points lower.
+# * Cards of the active colour hardly matter before the first move, in the results and in the forecasts.
+# * Colours matter: a first hand of two colours wins 17 points more often than a hand of four. The network estimates 13 points.
+# * The forecasts are six to seven points too high, as in its games against itself, because `linear` is stronger than most of its
+#   training opponents.
 #
-# ## Where it errs
+# ## Errors of its plays
 #
-# At the decisions of some of the games that it played against itself, flat Monte Carlo plays each legal card to the end many
-# times, with `linear` for both players and hands drawn from the belief. The network takes the play with the highest value after
-# it. Where the two want different plays, a second search with other random numbers says how much win probability the network
-# gives away: the first one's choice would look too good by its own numbers, having been picked for them.
+# At decisions of its games against itself, flat Monte Carlo plays each legal card to the end of the game many times, with `linear` as
+# the rollout policy and hands from the belief. The network chooses the play with the highest value. If the two choose different plays,
+# a second search with other random numbers measures the loss of the network. The first search would overestimate its own choice.
 
 # %%
 num_searched, num_rollouts = max(10, int(200 * SCALE)), max(64, int(400 * SCALE))
@@ -409,6 +412,7 @@ def mean_loss(values, where=None):
     )
 
 
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 loss = {"network": loss_of(by_net), "linear": loss_of(by_linear)}
 differ = {"network": by_net != by_search, "linear": by_linear != by_search}
 print(
@@ -428,7 +432,7 @@ analysis.TextTable(
     ],
 )
 
-# %%
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 rank_net, rank_search = by_net % cards.NUM_RANKS, by_search % cards.NUM_RANKS
 wild_net, wild_search = rank_net >= cards.WILD, rank_search >= cards.WILD
 action_net, action_search = rank_net >= cards.SKIP, rank_search >= cards.SKIP
@@ -458,7 +462,7 @@ analysis.TextTable(
     ],
 )
 
-# %%
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 stage = fewest[here]
 bands = {
     "1 card": stage == 1,
@@ -482,15 +486,13 @@ analysis.TextTable(
 )
 
 # %% [markdown]
-# * In a quarter of the decisions the network and the search want different plays, and on the whole little hangs on these: by the
-#   second search the network gives away an eighth of a point of win probability a decision. `linear`, which the rollouts follow,
-#   and which the search may favour for it, gives away two thirds of a point.
+# * In a quarter of the decisions the network and the search choose different plays, with a small effect: by the second search, the
+#   network loses an eighth of a point of win probability per decision. `linear`, the rollout policy, loses two thirds of a point.
 # * No kind of decision and no stage of the game stands out.
 #
-# The three decisions where the first search wanted another play most, and what a third one says of them, with ten times the
-# rollouts.
+# The three decisions with the largest loss by the first search, evaluated by a third search with ten times the rollouts:
 
-# %%
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 wanted = found[0].value[every, by_search] - found[0].value[every, by_net]
 worst = np.argsort(-wanted)[:3]
 thorough = unojax.parse_agent(f"mc:model=uniform,rollouts={10 * num_rollouts}")
@@ -524,5 +526,10 @@ for i, estimates, errors in zip(
     )
 
 # %% [markdown]
-# The network looks no further than the position after its play, and in each of the three it is off by 9 to 24 points there, for
-# a play in question. The search is no oracle either: it takes both players to go on like `linear`.
+# The network evaluates only the position after its play, and in each of the three it is off by 9 to 24 points for one play. The search
+# is no oracle either: its rollouts assume that both players follow `linear`.
+#
+# ## Exercises
+#
+# 1. Repeat the forecasts against `scarcest-color`. Are they too high or too low?
+# 2. Which choices of the network change with `value:belief=unseen`?

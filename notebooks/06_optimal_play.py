@@ -13,9 +13,15 @@
 # %% [markdown]
 # # Optimal play
 #
-# Win rates say who beats whom. They do not say how far the best of them is from perfect. With few
-# cards the whole game fits into memory, and perfect play can be computed: what does it look like,
-# what would it win against our agents, and where do they go wrong?
+# With few cards the whole game fits into memory, and perfect play can be computed. On a game of nine
+# cards:
+#
+# - **Search is nearly optimal.** Its exploitability is 0.009, that of `linear` 0.046, and that of
+#   random play 0.184.
+# - **Mistakes are plain.** The equilibrium gains nearly as much from each agent as a best response.
+# - **Against random play**, the search with the exact belief earns 97% of the possible return.
+# - **An optimal player uses a trick**: it plays the Wild early and declares a colour that the deck
+#   lacks.
 
 # %%
 import os
@@ -37,10 +43,10 @@ IS_SMALL = SCALE <= 0.1
 # %% [markdown]
 # ## A game with nine cards
 #
-# Two each of red 1 and yellow 2, one red 2 and yellow 1, a red Skip, a yellow +2 and a Wild; hands of
-# two; after twelve steps the game is a draw. `enumerate_game` takes every step that the engine's own
-# rules allow, and every draw with its exact probability. What players can't tell apart is one
-# *information state*.
+# The deck has two each of red 1 and yellow 2, one red 2, one yellow 1, a red Skip, a yellow +2 and a
+# Wild. Hands have two cards, and the game is a draw after twelve steps. `enumerate_game` follows every
+# legal action, and every draw with its exact probability. Positions that a player cannot distinguish
+# form one *information state*.
 
 # %%
 rules = solve.DECKS["small"]
@@ -52,9 +58,9 @@ tree
 # %% [markdown]
 # ## Towards an equilibrium
 #
-# A strategy's **exploitability** is what a best response wins from it more than the game is worth, on
-# average over the two seats. Counterfactual regret minimisation drives it towards zero; three
-# variants of it differ much in speed.
+# The **exploitability** of a strategy is the amount by which a best response beats it, compared with the
+# value of the game and averaged over the seats. Counterfactual regret minimisation reduces it towards
+# zero, and three variants differ in speed.
 
 # %%
 iterations = 20 if IS_SMALL else 300
@@ -62,13 +68,24 @@ runs = {
     variant: solve.cfr(tree, iterations=iterations, variant=variant, check_every=5)
     for variant in ("cfr", "cfr+", "dcfr")
 }
+
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 figure, axes = plt.subplots(figsize=(7, 3.8))
 for variant, run in runs.items():
     points = np.array([(p.iteration, p.exploitability) for p in run.history])
     axes.loglog(points[:, 0], points[:, 1], label=variant)
-axes.set(title="Exploitability of the average strategies", xlabel="iterations")
+axes.set(
+    title="Exploitability of the average strategies",
+    xlabel="iterations",
+    ylabel="exploitability, return per game",
+)
 axes.legend()
 plt.show()
+
+# %% [markdown]
+# `dcfr` falls fastest, and flattens below $10^{-6}$. This is no limit of precision, because the
+# solver computes in double precision: it continues at a slower rate, to $2 \cdot 10^{-8}$ after
+# 1,250 iterations. The agents below lose more than $10^{-3}$, so this error does not matter.
 
 # %%
 optimum = min(runs.values(), key=lambda run: run.exploitability)
@@ -78,14 +95,14 @@ print(f"who wins {(1 + optimum.value) / 2:.2%} if a draw counts as half a win.")
 # %% [markdown]
 # ## How exploitable are the agents?
 #
-# A policy has a probability for each play at each information state. An agent that remembers is led
-# through all that its player can see, with its belief following; what is random in it is frozen, so
-# that it is a strategy like any other. Then its best response is exact.
+# A policy has a probability for each play at each information state. An agent with memory is run through
+# all observations of its player, with a fixed random key at each information state. The result is a
+# strategy, so its best response is exact.
 #
-# Two searches differ only in what they know of the hidden hand: any unseen card, or the exact
-# probability of each hand against an opponent who plays `linear`. What such a search
-# comes to with no end of rollouts is the row `mc, exact, without noise`: one step of policy
-# improvement, computed exactly.
+# Two searches differ only in their belief: uniform over unseen cards (`mc, unseen`), or the exact
+# probability of each hand against an opponent who plays `linear` (`mc, exact belief`). With infinitely
+# many rollouts, the second search is one step of policy improvement, which can be computed exactly
+# (`mc, exact, without noise`).
 
 # %%
 linear = solve.of_policy(tree, "linear")
@@ -104,6 +121,7 @@ def earned(ours, theirs):
     return sum(seats) / 2
 
 
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 exploitability = {name: solve.exploitability(tree, pair) for name, pair in strategies.items()}
 ranked = sorted(strategies, key=exploitability.__getitem__)
 opponents = {"equilibrium": optimum.strategies, "linear": linear, "uniform": strategies["uniform"]}
@@ -116,7 +134,7 @@ analysis.TextTable(
     ],
 )
 
-# %%
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 figure, axes = plt.subplots(figsize=(8, 5))
 place = np.arange(len(ranked))
 lost = [-earned(strategies[name], optimum.strategies) for name in ranked]
@@ -124,25 +142,23 @@ axes.barh(place - 0.2, [exploitability[name] for name in ranked], 0.4, label="to
 axes.barh(place + 0.2, lost, 0.4, label="to the equilibrium")
 axes.set_yticks(place, ranked)
 axes.invert_yaxis()
-axes.set(title="What is lost", xlabel="mean return a game")
+axes.set(title="Loss of each agent", xlabel="return per game")
 axes.legend()
 plt.show()
 
 # %% [markdown]
-# * The equilibrium takes most of what a best response takes: the mistakes of these agents are plain
-#   ones, and no habits that somebody has to find out first.
-# * One step of policy improvement, with the exact belief and without noise, takes `linear` most of
-#   the way to the optimum. Against `linear` it earns more than the equilibrium, which is what it was
-#   made for; the price is that it can be exploited itself.
-# * The searches differ in what they know of the hidden hand and in nothing else. What the exact
-#   belief is worth is the difference of their rows.
+# * The equilibrium gains most of the gain of a best response. The mistakes of these agents are plain:
+#   an opponent need not know the agent to exploit them.
+# * One step of policy improvement with the exact belief takes `linear` most of the way to the optimum.
+#   Against `linear` it earns more than the equilibrium, but it can be exploited itself.
+# * The difference between the rows of the two searches is the value of the exact belief.
 #
-# ## The best there is against random play
+# ## The limit against random play
 #
-# A best response to uniform play shows the limit of what can be won from it, and so how much of the
-# way each agent covers.
+# A best response to uniform play has the highest possible return against it. The table compares the
+# agents with this limit.
 
-# %%
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 uniform = strategies["uniform"]
 limit = np.mean([solve.best_response(tree, p, uniform[1 - p])[0] for p in (0, 1)])
 analysis.TextTable(
@@ -158,11 +174,11 @@ analysis.TextTable(
 # %% [markdown]
 # ## The most expensive mistakes
 #
-# All that a strategy loses to an opponent is the sum of what its single choices cost, each times the
-# chance to get there (`solve.mistakes`). Here against the equilibrium: positions at which `linear`
-# gives away the most.
+# The loss of a strategy is the sum of the costs of its choices, each weighted by the probability of its
+# position (`solve.mistakes`). These are the most expensive positions of `linear` against the
+# equilibrium.
 
-# %%
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 costs = [solve.mistakes(tree, p, linear[p], optimum.strategies[1 - p]) for p in (0, 1)]
 total = earned(optimum.strategies, optimum.strategies) - earned(linear, optimum.strategies)
 print(f"linear loses {total:.4f} a game to the equilibrium; its choices cost", end=" ")
@@ -193,12 +209,19 @@ for state in np.argsort(-costs[player])[:3]:
 analysis.TextTable(["position", "linear plays", "optimal", "cost a game"], rows)
 
 # %% [markdown]
-# An optimal player lays the Wild early, and declares blue: a colour that no card in this deck has.
-# Nobody can play any more, both draw until the cards run out, and then fewer cards in hand win. No
-# rule of thumb for the full deck knows that.
+# An optimal player plays the Wild early and declares blue, a colour that no card in this deck has. Then
+# nobody can play, both players draw until the deck is empty, and the smaller hand wins. No policy for
+# the full deck does this.
 #
-# The first of them, as the player sees it:
+# The most expensive position, as the player sees it:
 
 # %%
 worst = int(np.argmax(costs[player]))
 jax.tree.map(lambda leaf: leaf[worst], seen)
+
+# %% [markdown]
+# ## Exercises
+#
+# 1. Remove the Wild from the deck (`solve.DECKS["small"]` with another `deck`). Which agent is now the
+#    least exploitable?
+# 2. Apply `solve.improve` twice. How much of the way from `linear` to the equilibrium is left?
