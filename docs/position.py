@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def believe(game: Replay) -> np.ndarray:
-    """Tell how likely player 1 is to hold each card, for player 0 at the end of the game: float32[54]."""
+    """Return P(player 1 holds each card) for player 0 at the end of the game: float32[54]."""
     filter = ParticleFilter(NUM_PARTICLES, PolicyOpponent(get_policy(POLICY), TREMBLE))
     *_, (belief, _) = track(filter, jax.random.key(SEED), game.observations(0))
     return np.asarray(summary.prob_holds(belief))

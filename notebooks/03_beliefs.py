@@ -13,7 +13,7 @@
 # %% [markdown]
 # # What the opponent may hold
 #
-# A belief assigns a probability to every hand of the opponent, given the own hand, the pile and the opponent's actions.
+# A belief assigns a probability to every hand of the opponent, given a player's hand, the pile and the opponent's actions.
 #
 # - **History matters.** The particle filter scores 1.5 nats per step more than a uniform belief over unseen cards, and the closed form
 #   0.4.

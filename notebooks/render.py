@@ -34,7 +34,7 @@ class ThisInterpreter(KernelSpecManager):
     """Kernels are the Python that runs this, whatever kernels the user has installed."""
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-        """Give the same for every name."""
+        """Return the same kernel for every name."""
         argv = [
             sys.executable,
             "-Xfrozen_modules=off",
