@@ -341,7 +341,7 @@ analysis.TextTable(
         "belief",
         "predictions",
         "mean distance of predicted and held",
-        "highest bin: predicted",
+        "highest tenth: predicted",
         "held",
     ],
     [
@@ -374,7 +374,7 @@ analysis.TextTable(
 
 # %%
 inside = [abs(s.value) < 2.5 * s.standard_error or abs(s.value) < 0.01 for s in ours_table.surplus]
-print(f"{sum(inside)} of {len(inside)} bins are right within 0.01 or 2.5 standard errors")
+print(f"{sum(inside)} of {len(inside)} tenths are right within 0.01 or 2.5 standard errors")
 assert (
     full["particles 1024"].log_score[is_followed].mean()
     > full["closed form"].log_score[is_followed].mean()

@@ -142,7 +142,7 @@ axes.barh(place - 0.2, [exploitability[name] for name in ranked], 0.4, label="to
 axes.barh(place + 0.2, lost, 0.4, label="to the equilibrium")
 axes.set_yticks(place, ranked)
 axes.invert_yaxis()
-axes.set(title="Loss of each agent", xlabel="return per game")
+axes.set(title="What is lost", xlabel="mean return a game")
 axes.legend()
 plt.show()
 
