@@ -94,7 +94,7 @@ def belief_agreement(figure: Figure) -> None:
     (row,) = read("belief_agreement")["rows"]
     numbers = np.array(row["settings"]["particles"])
     errors = np.array([row["figures"]["all decks"][f"N = {number}"]["mean_error"] for number in numbers])
-    axes.plot(numbers, errors[0] * np.sqrt(numbers[0] / numbers), "--", color="C1", label="halved by four times as many particles")
+    axes.plot(numbers, errors[0] * np.sqrt(numbers[0] / numbers), "--", color="C1", label="halved by four times the particles")
     axes.plot(numbers, errors, "o", color="C0", label="measured", markersize=8)
     axes.set(xscale="log", yscale="log", xlabel="particles", ylabel="mean error, copies of a card")
     axes.set_xticks(numbers, [f"{number:,}" for number in numbers])
