@@ -67,6 +67,7 @@ def test_a_table_from_the_deal_to_a_resumed_game(tmp_path):
     types = table.look().types
     table.play("they have 6 cards")
     assert int(table.view.opponent_count) == 6 and str(table.events[-1]) == "=6"
+    assert table.game.num_steps == 3, "a count is no step of the game"
     assert table.look().types == pytest.approx(types, abs=1e-5)
 
     table.save(tmp_path / "table.json")

@@ -19,6 +19,8 @@ from unojax.pomdp import transition_log_prob
 
 RULES = Rules(deck=small_deck(colors=2, ranks=(1, 2, 10, 12), wilds=1), hand_size=3)
 KEY = jax.random.key(0)
+FEW = Rules(deck=small_deck(colors=2, ranks=(*range(4), 10, 12), copies=1, wilds=1), hand_size=3)
+EMPTY_DECK = "Y0,Y1/R0,R1,RS,Y3/R2,R3,Y2,YS,Y+2,W,W+4/0 R+2 0 2 0 - *"
 
 
 @partial(jax.jit, static_argnames="policies")
@@ -67,8 +69,7 @@ def test_a_game_with_an_illegal_action_is_refused():
 
 def test_cards_drawn_come_as_given_and_are_written_as_read():
     """Under rules that play some drawn cards at once, the others go to the hand."""
-    few = Rules(deck=small_deck(colors=2, ranks=(*range(4), 10, 12), copies=1, wilds=1), hand_size=3)
-    start = parse_position("Y0,Y1/R0,R1,RS,Y3/R2,R3,Y2,YS,Y+2,W,W+4/0 R+2 0 2 0 - *", rules=few)
+    start = parse_position(EMPTY_DECK, rules=FEW)
     played = replay(start, "draw(R2,R3) R1 R2 RS Y3", KEY, max_steps=3)
     assert " ".join(step.notation(with_cards=True) for step in played.steps) == "draw(R2,R3) R1 R2"
     first = played.steps[0]
@@ -90,5 +91,6 @@ def test_draws_that_can_not_have_been_are_refused():
         {
             "a pass": read("draw(G3)", "B1,R2/G1/-/* R9 0+R2 0 1 draw *", "official"),
             "no other draw": read("draw(W:B)", rules="default"),
+            "the deck holds 0 x R+2": partial(replay, parse_position(EMPTY_DECK, rules=FEW), "draw(R+2,R2)", KEY),
         }
     )
