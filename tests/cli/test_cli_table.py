@@ -53,7 +53,7 @@ def test_a_game_in_a_terminal(tmp_path):
             "You win",
             "Play ",
             "Unknown event 'x'",
-            "f r3     the last event was r3",
+            "the last event was r3",
             "unojax table --resume continues it",
         ):
             assert words in out, words
