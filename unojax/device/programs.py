@@ -33,7 +33,7 @@ class Program:
 
     def __init__(self, function: Callable[..., Any], *, static: str, is_light: bool = False):
         self._function, self._static = function, static
-        self._options = {"xla_backend_optimization_level": 0} if is_light else None
+        self._options: dict[str, str | bool] | None = {"xla_backend_optimization_level": "0"} if is_light else None
         self._jitted = jax.jit(function, static_argnames=static)
         self._compiled = lru_cache(_ALIVE)(self._once)
         self._lock = Lock()
