@@ -1,26 +1,7 @@
 """Closed forms for the opponent's hand: no particles, no enumeration, any deck, jit- and vmap-able.
 
-**Uniform belief.** Without the history, the opponent's hand H of k cards is a uniformly random k-subset of the n = |U| unseen
-cards. The count of any class of m unseen cards in H is then hypergeometric (e.g. Johnson, Kemp, Kotz 2005, "Univariate Discrete
-Distributions", chapter 6):
-
-    P(H holds j of the m)  = C(m, j) C(n - m, k - j) / C(n, k)
-    P(H holds none of them) = C(n - m, k) / C(n, k)
-    E[number held]          = k m / n
-
-`uniform` is that belief, a `ClosedFormBelief` of one group.
-
-**Along a game**, `closed_form_update` adds the evidence of the history while the belief remains a product of such terms. It
-groups the cards of the hand by age. "Could not play" means that no card held at that moment is of a type then playable. So each
-group g of m_g cards has its own set of available cards A_g. The sets are nested, A_1 in A_2 in ... in U, because older cards have
-been excluded at least as often. Filling the oldest group first counts the consistent hands, prod_g C(|A_g| - M_g, m_g) with
-M_g = m_1 + ... + m_(g-1), since all older cards lie in A_g. Hence
-
-    P(H holds none of a class S) = prod_g C(|A_g| - M_g - |A_g & S|, m_g) / C(|A_g| - M_g, m_g)
-    E[H_t] = sum_g e_g(t),   e_g(t) = m_g (A_g(t) - e_1(t) - ... - e_(g-1)(t)) / (|A_g| - M_g)
-
-This is exact until the opponent plays: the group of the played card is then random, and the product form is lost. The
-closed form restarts there, with H uniform over the k-subsets of U, which is its error. All logarithms are natural.
+`uniform` is the belief without a history. `closed_form_update` adds evidence until the opponent plays, and restarts there.
+`docs/explanation/belief-formulas.md` derives the formulas. All logarithms are natural.
 """
 
 from __future__ import annotations
@@ -58,14 +39,14 @@ def prob_holds_card(observation: Observation) -> Array:
 
 
 def entropy_of_subsets(observation: Observation) -> Array:
-    """Compute the entropy (nats) of the uniform belief over *physical* hands, ln C(|U|, k), copies distinguished: float32[]."""
+    """Compute the entropy of the uniform belief over *physical* hands, copies distinguished, ln C(|U|, k): float32[] nats."""
     return log_binomial(observation.unseen.sum(-1), observation.opponent_count)
 
 
 def entropy_of_hands(observation: Observation) -> Array:
-    """Compute the entropy (nats) of the uniform belief over hands as *multisets*, as other beliefs report it: float32[].
+    """Compute the entropy of the uniform belief over hands as *multisets*: float32[] nats.
 
-    A hand H stands for prod_t C(U_t, H_t) equally likely subsets, so the entropy is ln C(|U|, k) - sum_t E[ln C(U_t, H_t)].
+    It is ln C(|U|, k) - sum_t E[ln C(U_t, H_t)], because a hand H stands for prod_t C(U_t, H_t) equally likely subsets.
     """
     probs = uniform(observation).count_probs
     log_ways = jnp.where(probs > 0, log_binomial(observation.unseen[:, None], _COUNTS[None]), 0.0)
@@ -74,11 +55,11 @@ def entropy_of_hands(observation: Observation) -> Array:
 
 @struct.dataclass
 class ClosedFormBelief:
-    """The opponent's hand as G groups of cards by age, oldest first; see the formulas of the module.
+    """The opponent's hand as G groups of cards by age, oldest first.
 
     Attributes:
         sizes: int32[G] cards in each group; used groups come first.
-        available: int32[G, 54] possible copies of each type in the group, each row at most the next; all unseen cards in an empty
+        available: int32[G, 54] possible copies of each type in the group, each row at most the next; all unseen ones in an empty
             group.
     """
 
@@ -98,10 +79,7 @@ class ClosedFormBelief:
 
     @property
     def count_probs(self) -> Array:
-        """Probability that the hand holds 0..4 copies of each type, group after group: float32[54, 5].
-
-        The c copies that older groups hold are among the group's available ones, which leaves it A_g(t) - c.
-        """
+        """Probability that the hand holds 0..4 copies of each type: float32[54, 5]."""
         free = self._free()
         probs = jnp.exp(_log_hypergeometric(_COUNTS[None], self.available[0, :, None], free[0], self.sizes[0]))
         held, total = _COUNTS[None, :, None], _COUNTS[None, None, :]
@@ -152,11 +130,7 @@ def uniform(observation: Observation) -> ClosedFormBelief:
 
 
 def closed_form_init(observation: Observation) -> ClosedFormBelief:
-    """Begin a belief along a game with the uniform one.
-
-    Raises:
-        ValueError: If the closed form does not support the rules.
-    """
+    """Begin a belief along a game with the uniform one. Raises ValueError for rules without a closed form."""
     check_plain(observation.rules, "the closed form")
     return _uniform(observation.opponent_count, observation.unseen)
 
@@ -166,17 +140,15 @@ def closed_form_update(
 ) -> ClosedFormBelief:
     """Condition the closed form on one transition, exactly from the uniform belief to the opponent's next play.
 
-    After an opponent's play, the belief is uniform again. Two cases are approximate (they discard evidence, but never contradict
-    it): the opponent makes more than `MAX_GROUPS` - 1 forced draws between two plays; or copies of one type are partly from
-    before a reshuffle, and the observer draws one of them.
+    Two cases discard evidence: more than `MAX_GROUPS` - 1 forced draws of the opponent between two plays; and an observer's draw
+    of a type whose copies are partly from before a reshuffle.
 
     Args:
         belief: Belief at `before`.
         before, after: The observer's observations around the transition.
         action: Public action, 0..60, or -1 if nothing happened (see `infer_action`).
-        exclude_drawn: Static. True selects a tempting but **wrong** closed form, kept to show its error: after "could not play"
-            it assumes that all k + 1 cards are unplayable, although the drawn card may be playable. If fewer unplayable cards are
-            unseen than the hand holds, this contradicts itself and restarts as uniform.
+        exclude_drawn: Static. True selects a **wrong** form, kept to show its error: after a forced draw all cards are taken to
+            be unplayable, also the one drawn. Where this contradicts itself, it restarts as uniform.
     """
     check_plain(before.rules, "the closed form")
     action = jnp.asarray(action, jnp.int32)

@@ -1,14 +1,11 @@
 """Colour-count bounds: the largest number of the opponent's cards of each colour, since it last could not play one.
 
-A player forced to draw holds no card of the active colour and no wild card. Later, it can hold only those drawn since. The belief
-keeps a bound of that number for each of the four colours and for the wild cards. A bound grows with every card drawn, falls to
-zero when the player cannot play, and falls when a card of the colour is played. Every bound is certain, and is `UNKNOWN` until
-the player reveals something. The five bounds of a player share one word, so this is the cheapest belief along a game.
+A player forced to draw holds no card of the active colour and no wild card, and later only those drawn since. A bound for each
+colour and for the wild cards grows with every draw, falls to zero when the player cannot play, and falls when a card of the
+colour is played. The five bounds are certain and share one word. They omit that a forced draw also excludes the rank of the top
+card.
 
-A forced draw also shows that the hand held no card of the top card's rank; the bounds omit that evidence.
-
-The belief is uniform over hands of unseen cards within the bounds. If U_k cards of kind k are unseen and B_k is its bound, a hand
-of n cards, a_k of each kind, has weight prod_k C(U_k, a_k) if all a_k <= B_k. Within a kind, the cards are uniform.
+The belief is uniform over hands of unseen cards within the bounds, see `docs/explanation/belief-formulas.md`.
 """
 
 from __future__ import annotations
@@ -74,8 +71,7 @@ def after_draw(bounds: Array, number: ArrayLike, could_not_play: Array, color: A
 def after_play(bounds: Array, kind: Array) -> Array:
     """Return the bounds after a player has played a card of a kind, uint32[...]: its colour, or `WILDS`.
 
-    The card was among the at most B drawn since the player last lacked the kind. A bound of another kind also falls by one if it
-    is at least B: either the played card was among its cards too, or all of them are among the B.
+    The bound of the kind, and any bound that is at least as large, falls by one.
     """
     bound = (bounds >> (kind * np.uint32(_WIDTH))) & np.uint32(UNKNOWN)
     made = jnp.zeros_like(bounds)

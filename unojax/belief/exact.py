@@ -1,18 +1,8 @@
 """The exact Bayes filter over the opponent's hand, by enumeration; for decks of few types.
 
-Let H be the opponent's hand, U the multiset of unseen cards (the deck is U - H), and b(H) = P(H | the observer's history).
-The belief is a dense tensor with one axis for each card type of the game, of length copies + 1: entry (h_1, h_2, ...) is the
-probability that the opponent holds h_1 cards of the first type, and so on. The filter's steps are operations on slices:
-
-    the opponent draws one card    b'(H + t) += b(H) (U_t - H_t) / (|U| - |H|)          a shift along each axis
-    the opponent cannot play       b'(H) ~ b(H) if H holds no playable type             only index 0 of those axes remains
-    the opponent plays t by a      b'(H - t) ~ b(H) pi(a | H)                           a product, and a shift back
-    the observer draws J           b'(H) ~ b(H) prod_t C(U_t - H_t, J_t) / C(|U| - |H|, |J|)
-    the pile is reshuffled         U grows, b stays
-
-This is the forward algorithm of a hidden Markov chain (Rabiner 1989, "A tutorial on hidden Markov models") with hypergeometric
-draws. A `Family` of opponents has a chain for each type, whose evidence updates P(type). Everything runs on the host in
-NumPy float64.
+The belief is a dense tensor with one axis for each card type of the game, of length copies + 1. The filter is the forward
+algorithm of a hidden Markov chain (Rabiner 1989, "A tutorial on hidden Markov models"), with a chain for each type of a `Family`;
+`docs/explanation/belief-formulas.md` lists its steps. Everything runs on the host in NumPy float64.
 """
 
 from __future__ import annotations
@@ -149,15 +139,11 @@ def exact_init(
 ) -> ExactBelief:
     """Begin a belief, before the first transition.
 
-        b0(H) = prod_t C(U_t, H_t) / C(|U|, |H|)                      H is a uniformly random set of |H| unseen cards
-
     Args:
         observation: Observation of the belief's player, in a game whose deck is small enough.
-        prior: "uniform" is the formula above: the convention of all beliefs here, and right for any position without a history.
-            "deal" is the posterior right after the deal, and "uniform" at any other position. Under `start_card="non_wild"` it
-            differs slightly: the start card is uniform over the coloured cards not dealt. Its identity has likelihood
-            1 / (their number given H), so hands with more wild cards are less likely. The two priors agree under "any" and for
-            decks without wild cards.
+        prior: "uniform": H is a uniformly random set of unseen cards. "deal": the same, but right after a deal conditioned on the
+            start card, which under `start_card="non_wild"` was uniform over the coloured cards not dealt. Hands with more wild
+            cards are then less likely.
         opponent, log_types: As in `particles.belief_init`.
 
     Raises:
@@ -198,19 +184,15 @@ def exact_init(
 
 
 def _by_any_card(belief: ExactBelief) -> np.ndarray:
-    """Split a belief by the type of the last card drawn, which may be any card of the hand: float64[T, ...].
-
-    The next step applies the evidence that the turn continues.
-    """
+    """Split a belief by the type of the last card drawn, which may be any card of the hand: float64[T, ...]."""
     probs = belief.probs
     held = (along(np.arange(size), axis, probs.ndim) for axis, size in enumerate(probs.shape))
     return np.stack([probs * number / belief.hand_count for number in held])
 
 
 def _start_odds(observation: Observation, hand_count: int, num_startable: int, held: np.ndarray, end: int) -> np.ndarray:
-    """Compute the probability of the start card in the joint table; it is uniform over the startable cards not dealt.
+    """Compute the probability of the start card in the joint table; see `likelihood.start_log_prob`.
 
-    If the first player drew cards after it, any cards of that player may be those: average over the number that were startable.
     Types below `end` are startable. Of these, the observer does not hold `num_startable`; `held` are in the hand.
     """
     own = cards.count_types(observation.hand)
@@ -244,8 +226,8 @@ def exact_update(
         opponent: Opponent model, or the `Family` that the belief was begun with.
 
     Returns:
-        The next belief, and the log evidence in nats: ln P(the observer's observation of this transition | history), with the
-        likelihood of the opponent's actions from `opponent`. Own actions and the sizes of draws are given, not predicted.
+        The next belief, and the log evidence in nats, ln P(the observer's observation of this transition | history). Own actions
+        and the sizes of draws are given, not predicted.
 
     Raises:
         ValueError: If the observations contradict each other, the belief, the action or the rules, no hand explains them, or the
@@ -305,8 +287,7 @@ def exact_given_hand(belief: ExactBelief, hand: np.ndarray | Array) -> tuple[Exa
     """Condition the belief on the opponent's whole hand, which the observer sees; `hand` as in `ExactBelief.log_prob`.
 
     Returns:
-        The belief given the hand, and the log evidence ln P(hand | history) in nats. With types of opponents, the hand updates
-        P(type) by P(hand | history, type).
+        The belief given the hand, and the log evidence ln P(hand | history) in nats.
 
     Raises:
         ValueError: If the hand is no hand, or is impossible after the history.

@@ -1,12 +1,8 @@
 """The exact filter's step.
 
-Every action of the opponent is evidence through the opponent model, which is evaluated for every hand; a forced draw is the case
-of a single legal action. A card that the opponent has drawn in a turn that continues is part of the belief,
-
-    b(H, t) = P(the hand is H, and t in it was drawn last | history)
-
-until the opponent plays it, passes, or draws again. Whether a turn continues is evidence about that card. A card laid at
-once came from the deck, and a challenge shows whether the other hand held a colour.
+Every action of the opponent is evidence through the opponent model, evaluated for every hand; a forced draw is the case of a
+single legal action. The card that the opponent has drawn in a turn that continues is part of the belief, until the opponent plays
+it, passes, or draws again. Whether a turn continues is evidence about that card.
 """
 
 from __future__ import annotations

@@ -1,20 +1,8 @@
 """Likelihood of the opponent's choices in each trajectory: the choices replayed through every particle.
 
-    p(choices | trajectory)  =  prod_t pi(a_t | H_t, public_t) / copies_t
-
-H_t is the hand before the t-th choice. copies_t is the number of cards of the played type in it, all equally likely to be the
-physical card played; it is 1 for a card just drawn, and for a draw, a pass or a challenge. All functions work on N particles at
-once.
-
-Facts revealed about the hand (`public.FITS` and the like) exclude trajectories, but the conditional proposals ignore them. The
-backward kernel of `proposals` must not lead to an impossible trajectory. So the filter's target contains such trajectories, with
-the factor `SOFTENED` instead of 0, and reported beliefs give them weight zero (`belief.report`).
-
-A `Family` of K types has K likelihoods of a trajectory, from one replay. The type is summed out instead of sampled
-(Rao-Blackwellisation): the target is the posterior of the trajectories, marginal over the type (`mixed`). Each trajectory infers
-the type by itself (`log_type_probs`).
-
-    p(x | history)  ~  sum_k p(k) p_k(choices | x)                  p(k | x, history)  ~  p(k) p_k(choices | x)
+`docs/explanation/belief-formulas.md` has the formulas. Facts revealed about the hand (`public.FITS` and the like) that are false
+in a trajectory have the factor `SOFTENED` in the filter's target, and weight zero in reported beliefs (`belief.report`). A
+`Family` of K types has K likelihoods, from one replay; `mixed` sums out the type. All functions work on N particles at once.
 """
 
 from __future__ import annotations
@@ -54,9 +42,10 @@ SOFTENED: Final = 0.125
 
 
 class Exchange(NamedTuple):
-    """Two cards that swap places in a trajectory, for each of N particles.
+    """Two cards that swap places in each of N trajectories.
 
-    `slot` uint16[N] is live and holds one of `cards` (uint32[4, N]), and so does `other`; `NO_SLOT` if its card is in the deck.
+    The slots `slot` and `other`, uint16[N], hold one of `cards` (uint32[4, N]) each; `other` is `NO_SLOT` if its card is in the
+    deck.
     """
 
     cards: Array
@@ -64,7 +53,7 @@ class Exchange(NamedTuple):
     other: Array
 
     def apply(self, hand: Words, num_slots: Array) -> Words:
-        """Apply the exchange to a past hand, at the time when `num_slots` slots were filled."""
+        """Change a past hand, of the time when `num_slots` slots were filled."""
         # With both slots filled, the hand keeps both cards; with one, it exchanges one of them for the other.
         differs = (num_slots > self.slot.astype(jnp.int32)) ^ (num_slots > self.other.astype(jnp.int32))
         return self._flip(hand, differs)
@@ -86,9 +75,7 @@ def log_factors(
         hand: four uint32[N] hand before the choice.
         drawn: four uint32[N] card in the hand that was drawn in the same turn; ignored without one.
         record: Record, with scalar fields.
-        opponent: One model or several types.
-        like: Any observation of the observer.
-        softened: Static; see `log_likelihood`.
+        opponent, like, softened: See `log_likelihood`.
     """
     rules = like.rules
     copies = _copies_held(hand, record)
@@ -112,7 +99,7 @@ def _copies_held(hand: Words, record: Record) -> Array:
 
 
 def choice_prob(hand: Words, drawn: Words, record: Record, opponent: OpponentModel, like: Observation) -> Array:
-    """Compute the probability of a choice, or of a revealed fact (0 or 1), given each hand: float32[N]; see `factors_of`."""
+    """Compute the probability of a choice, or of a revealed fact (0 or 1), given each hand: float32[N]; see `log_factors`."""
     rules, code = like.rules, record.action
     turn = _turn(drawn, record, rules)
     legal = options_of(hand, turn, rules)
@@ -216,9 +203,14 @@ def log_likelihood(
 ) -> Array:
     """Compute the log likelihood (nats) of all choices of the opponent, one after the other: float32[N], or by type [K, N].
 
-    Under the "deal" prior it starts from the probability of the start card, one of the startable cards that the deal left.
-    `like` is any observation of the observer. With `exchange`, the likelihood is that after the exchange. If not `softened`, it
-    is -inf for a false fact about the hand. `schedule.log_likelihoods` is the form for a GPU.
+    Under the "deal" prior it includes the probability of the start card. `schedule.log_likelihoods` is the form for a GPU.
+
+    Args:
+        now, history: Trajectories and public history.
+        opponent: One model or several types.
+        like: Any observation of the observer.
+        exchange: Exchange to make first, if any.
+        softened: Static. If false, a false fact about the hand has likelihood 0.
     """
     deal = Deal(*history.deal)
 
@@ -273,12 +265,7 @@ def by_type(log_likelihoods: Sequence[Array], opponent: Opponent) -> Array:
 
 
 def mixed(log_likelihood: Array, log_types: Array | None) -> Array:
-    """Compute the log likelihood of trajectories, marginal over the opponent's type: float32[N].
-
-    Args:
-        log_likelihood: float32[N], or [K, N] by type.
-        log_types: float32[K] nats, the prior of the types; None without types.
-    """
+    """Sum out the type, with prior `log_types` float32[K], from log likelihoods [K, N]: float32[N], as they are without types."""
     return log_likelihood if log_types is None else logsumexp(log_types[:, None] + log_likelihood, axis=0)
 
 
@@ -308,8 +295,8 @@ def _depends_on_facts(action: Array, rules: Rules) -> Array:
 def start_log_prob(dealt: Words, deal: Deal, rules: Rules) -> Array:
     """Compute the log probability (nats) of the start card: float32[N]; 0 if the deal does not affect it (`num_dealt` 0).
 
-    The start card was uniform over the remaining startable cards. If the first player drew cards after it, any of that
-    player's cards may be those: average over the number of startable ones among them, which is hypergeometric.
+    It was uniform over the startable cards left. If the first player drew cards after it, average over the number of startable
+    ones among these, which is hypergeometric.
     """
     held = num_startable(dealt, rules)
     left = jnp.maximum(deal.num_startable - held, 1).astype(jnp.float32)

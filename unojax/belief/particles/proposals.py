@@ -1,44 +1,10 @@
-r"""Conditional proposals: carry particles through one public event, and weight them.
+"""Conditional proposals: carry all particles through one public event, and weight them.
 
-**Trajectories.** A particle is a complete trajectory of the hidden past (`unojax.belief.particles.trajectory`). All trajectories
-consistent with the observed types have the same prior probability, because draws are uniform over physical cards. The posterior
-is therefore flat over the possible trajectories, times the likelihood of the opponent's choices,
+A particle that fits the event is kept. In any other, a card of the hand and a card of the deck change places: the deck's card was
+there from before the slot was filled until now, and its type was not excluded since. Cards that came back by a reshuffle enter
+only slots filled later. `docs/explanation/belief-formulas.md` derives the weights (natural logs).
 
-    p(x | history)  ~  [x possible]  *  prod_t pi(a_t | H_t(x), public_t) / copies_t(x)
-
-(`unojax.belief.particles.likelihood`).
-
-**Why not bootstrap.** A public event excludes trajectories: the opponent plays a card that a particle does not hold, it could
-not play although the particle could, or the observer draws a card that the particle holds. Weights of 0 or 1 lose most particles
-at every such event. Instead a conditional proposal exchanges a card of the hand for one of the deck. The particle is weighted as
-in a step of an SMC sampler (Del Moral, Doucet, Jasra 2006, eq. 12): for old and new targets p, p', forward kernel K and *any*
-backward kernel L,
-
-    weight(x -> x')  =  p'(x') L(x | x') / (p(x) K(x' | x)),
-
-which is unbiased for the evidence for every L with L(x | x') > 0 only if K(x' | x) > 0 and p(x) > 0. Each proposal
-below has one form: keep x if it already fits, else pick a slot j (with probability c_j) and a replacement (1 of m) for its
-card. The backward kernel is K reversed under a flat p. With it, the weights of a kept and of a changed particle differ only by
-the ratio of the likelihoods:
-
-    opponent plays card A       slot j chosen with probability c_j among those that could hold A; m cards of the deck could have
-                                been in its place:                             weight 1 / (1 + m c_j)
-    opponent could not play     per slot, m_good cards that fit, m_bad that do not:   weight m_good / (m_good + m_bad)
-    observer draws card A       sum over slots i that could hold A, with m_i cards that could replace it there:
-                                                                               weight 1 / (1 + sum_i 1 / m_i)
-    opponent draws unseen       the card is drawn from those consistent with the turn's evidence, m_fit of m in the deck:
-                                                                               weight m_fit / m
-
-Copy A of the seen type is drawn at random among the n unseen copies, which multiplies the evidence by n. For a flat
-belief without reshuffles the weights are constant: with k cards in hand of u unseen ones, k/u for a play and 1 - k/u for a
-draw, the exact evidence.
-
-**Which exchanges are valid.** A card may replace another in a slot if it was in the deck from before the slot was filled until
-now, and its type was not excluded since. Cards that came back by a reshuffle may enter only slots filled after the latest
-reshuffle. So no invalid trajectory can arise; missing some valid ones (after two reshuffles) costs only efficiency.
-
-Functions here work on all N particles at once. Their first argument is the form of the loops over slots (`rows`), their second
-random words uint32[N], different for each call. Weights are natural logs.
+`rows` is the form of the loops over slots, and `random` are uint32[N] words, different for each call.
 """
 
 from __future__ import annotations
@@ -80,11 +46,8 @@ def condition_on_play(
 ) -> tuple[Trajectories, Array]:
     """Condition on a play of the opponent: a card of the type (uint32[] each) leaves the hand of every particle.
 
-    `history` is the one before the play is recorded.
-
-    Returns:
-        The trajectories after the play, changed if they held no such card, and float32[N] log weights, -inf if that was
-        impossible. The log evidence still needs the log number of unseen copies.
+    `history` is that before the play. The float32[N] log weights, -inf for an impossible play, lack the log number of unseen
+    copies.
     """
     label = _random_copy(rows, random, now, history, color, rank)
     holds, is_barred = contains(as_words(now.hand), label), contains(as_words(now.recycled), label)
@@ -131,11 +94,7 @@ def condition_on_play(
 def condition_on_drawn_play(
     rows: Rows, random: Array, now: Trajectories, history: PublicHistory, color: Array, rank: Array
 ) -> tuple[Trajectories, Array]:
-    """Condition on a play of the card that the opponent has just drawn, in the slot filled last.
-
-    As `condition_on_play`, but the copy is one of those that the slot and the deck hold, n of them. Then only the deck's cards
-    can have been in its place, m of them, and the weight is n / (1 + m), which is the complete evidence.
-    """
+    """Condition on a play of the card just drawn, in the slot filled last. The weights are the complete evidence."""
     slot = history.num_slots - 1
     drawn = now.labels[slot]
     in_deck = map_words(lambda d, c: d | c, as_words(now.deck), card_words(drawn))
@@ -162,25 +121,19 @@ def open_slots(history: PublicHistory, sets: Array) -> Array:
 def condition_on_absence(
     rows: Rows, random: Array, now: Trajectories, history: PublicHistory, forbidden: Array, slots: Array, are_due: Array
 ) -> tuple[Trajectories, Array]:
-    """Condition on the absence of forbidden cards in some slots.
+    """Condition on the absence of forbidden cards in some slots; float32[N] log weights, -inf if no card fits a slot.
 
     Args:
         rows, random, now: See above.
         history: Public history before the cards are forbidden.
         forbidden: uint32[4, S] forbidden cards of each slot.
         slots: int32[K] different slots; in the order of their acquisition over all calls for an event.
-        are_due: bool[K] whether to condition the slot; others stay unchanged.
-
-    Returns:
-        The changed trajectories, and float32[N] log weights, -inf if no card fits a slot.
+        are_due: bool[K] whether to condition the slot.
     """
     deck, log_weight, changed = now.deck, jnp.zeros(random.shape, jnp.float32), []
 
     def choose(slot: Array, is_due: Array, deck: Array, log_weight: Array) -> tuple[Array, Array, Array]:
-        """Return the label of a slot, its new label, and the weights so far.
-
-        The label is read here, before the labels change: otherwise XLA would copy the table.
-        """
+        """Return the label of a slot, read before the labels change (else XLA copies the table), its new one, and the weights."""
         row = now.labels[slot]
         counts = is_due & (row < RELEASED)
         ruled_out = as_words(rows.at(forbidden, slot))
@@ -212,11 +165,8 @@ def condition_on_seen_draw(
 ) -> tuple[Trajectories, Array]:
     """Condition on a draw that the observer sees: a card of the type (uint32[] each) leaves the deck of every particle.
 
-    It goes to the observer's hand, or onto the pile unless `keeps` (bool[]).
-
-    Returns:
-        The trajectories after the draw, changed if the opponent held the card, and float32[N] log weights, -inf if that was
-        impossible. The log evidence still needs the log number of unseen copies of the type, less that of the cards in the deck.
+    It goes to the observer's hand if `keeps` (bool[]), else onto the pile. The float32[N] log weights, -inf for an impossible
+    draw, lack the log number of unseen copies less that of the cards in the deck.
     """
     label = _random_copy(rows, random, now, history, color, rank)
     holds, is_barred = contains(as_words(now.hand), label), contains(as_words(now.recycled), label)
@@ -248,9 +198,9 @@ def condition_on_seen_draw(
 def draw_unseen(
     rows: Rows, random: Array, now: Trajectories, history: PublicHistory, slot: Array, could_be: Array | None = None
 ) -> tuple[Trajectories, Array]:
-    """Let the opponent draw one card from each particle's deck into a slot (int32[]), uniformly over the possible ones.
+    """Let the opponent draw a uniform card of each particle's deck into a slot (int32[]).
 
-    `could_be` (uint32[4, 1]) are the cards consistent with the rest of the turn; None: any card, with log weight 0.
+    `could_be` (uint32[4, 1]) are the cards consistent with the rest of the turn; None: any card.
     """
     deck = as_words(now.deck)
     fitting = deck if could_be is None else map_words(lambda d, c: d & c, deck, as_words(could_be))
@@ -273,7 +223,7 @@ def play_own(now: Trajectories, color: Array, rank: Array) -> Trajectories:
 
 
 def reshuffle(now: Trajectories, all_cards: Array, color: Array, rank: Array, with_top: bool = False) -> Trajectories:
-    """Put the pile back into the deck, except its top card of type (`color`, `rank`); `with_top` (static) includes it."""
+    """Put the pile back into the deck; without its top card, of type (`color`, `rank`), unless `with_top` (static)."""
     back = all_cards[:, None] & ~(now.hand | now.deck | now.own)
     if not with_top:
         words = as_words(back)
@@ -301,9 +251,8 @@ class Proposal(NamedTuple):
 def propose(rows: Rows, random: Array, now: Trajectories, history: PublicHistory, slot: Array) -> Proposal:
     """Propose the exchanges of a Metropolis move (resample-move; Gilks and Berzuini 2001), in slots uint16[N].
 
-    The card of a slot swaps with a random one of the other unseen cards that the slot could hold. The proposal is
-    symmetric: the slot could hold its own card too, so the way back has equally many candidates. With `accept` it
-    leaves the posterior invariant. No card fits a slot beyond the filled ones.
+    The card of a slot swaps with a random other unseen card that the slot could hold. The way back has equally many candidates,
+    so `accept` leaves the posterior invariant. No card fits a slot beyond the filled ones.
     """
     has_slot = slot < history.num_slots.astype(slot.dtype)
     out = rows.once(history, lambda: rows.label_at(now.labels, jnp.where(has_slot, slot, 0)))
@@ -328,16 +277,10 @@ def accept(
     proposed: Array,
     log_types: Array | None = None,
 ) -> tuple[Trajectories, Array, Array]:
-    """Make the exchanges that are accepted, with probability min(1, likelihood ratio).
+    """Accept exchanges with probability min(1, likelihood ratio).
 
-    Args:
-        rows, now, history: See above.
-        proposal: Exchanges.
-        log_lik, proposed: float32[N] nats, or by type [K, N]: log likelihoods before and after them.
-        log_types: float32[K] nats, prior of the opponent's types; None without types.
-
-    Returns:
-        The trajectories, their log likelihood, and bool[N], whether the particle changed.
+    `log_lik` and `proposed` are the log likelihoods before and after them, float32[N] or by type [K, N], and `log_types` is the
+    prior of the types. Returns the trajectories, their log likelihood, and which particles changed, bool[N].
     """
     (both, slot, other), out, new, fits, random = proposal
     log_ratio = mixed(proposed, log_types) - mixed(log_lik, log_types)
@@ -352,10 +295,7 @@ def accept(
 
 
 def insertable(rows: Rows, now: Trajectories, history: PublicHistory, slot: ArrayLike) -> Words:
-    """Return the cards that an exchange may put into a slot, if they are in the deck now: four uint32[N].
-
-    `slot` is one for all particles, or uint16[N] one for each; for `NO_SLOT` the result is meaningless.
-    """
+    """Return the cards that an exchange may put into a slot, one or uint16[N]; meaningless for `NO_SLOT`."""
     slot = jnp.minimum(jnp.asarray(slot).astype(jnp.int32), history.max_slots - 1)
     # Cards that came back by a reshuffle may only enter a slot filled after the latest one.
     barred = jnp.where(rows.at(history.recent, slot), np.uint32(0), bits.ALL_SLOTS)
@@ -366,7 +306,7 @@ def insertable(rows: Rows, now: Trajectories, history: PublicHistory, slot: Arra
 def _exchangeable(rows: Rows, now: Trajectories, history: PublicHistory, slot: ArrayLike, row: Array, is_barred: Array) -> Array:
     """Return whether a live slot, one or uint16[N], may exchange its label `row` for a card: bool[N].
 
-    A reshuffle that put back either card prevents this in an older slot; `is_barred` marks the new card.
+    `is_barred` marks new cards that a reshuffle put back, which no older slot takes.
     """
     slot = jnp.minimum(jnp.asarray(slot).astype(jnp.int32), history.max_slots - 1)
     is_free = rows.at(history.recent, slot) | ~(contains(as_words(now.recycled), row) | is_barred)
