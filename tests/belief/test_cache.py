@@ -13,11 +13,11 @@ import pytest
 from tests.belief.games import games_of
 from tests.belief.oracle import FORFEITING
 from tests.helpers import assert_trees_equal, refusals
-from unojax.belief import Belief, adaptive, history
+from unojax.belief import Belief, Info, adaptive, history
 from unojax.belief.adaptive import AdaptiveFilter
 from unojax.belief.cache import BeliefCache
 from unojax.belief.tracking import track
-from unojax.belief.updaters import ExactFilter, ParticleFilter, UniformFilter, plain_info
+from unojax.belief.updaters import ExactFilter, ParticleFilter, UniformFilter
 from unojax.observation import Observation
 from unojax.rules import Rules
 
@@ -40,7 +40,7 @@ class Quick(ParticleFilter):
 
     def update(self, key: jax.Array, belief: Belief, before: Observation, action: jax.Array, after: Observation) -> Any:
         key = jax.random.fold_in(key, belief.trajectories.labels.sum(dtype=jnp.uint32))
-        return self.init(key, after), plain_info(~history.belongs(before, action, after), ess=self.num_particles)
+        return self.init(key, after), Info(np.float32(self.num_particles), inconsistent=~history.belongs(before, action, after))
 
 
 QUICK = Quick(64, prior="uniform")

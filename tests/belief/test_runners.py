@@ -22,7 +22,6 @@ from unojax.belief.particles.likelihood import Exchange, log_likelihood
 from unojax.belief.particles.rows import GROUP, SERIAL
 from unojax.belief.particles.trajectory import Trajectories
 from unojax.belief.particles.weighing import Options
-from unojax.belief.updaters import plain_info
 from unojax.device.batching import Agenda, num_turns, put_in_columns, put_rows, take_rows
 from unojax.device.random_bits import threefry_words
 from unojax.observation import Observation
@@ -190,7 +189,7 @@ def test_an_accelerator_updates_all_games_of_nested_batches_together(monkeypatch
     def update_games(beliefs: Belief, seen: Observation, *others: Any, options: Any) -> tuple[Belief, Info]:
         asked.append(beliefs.log_weights.shape)
         likelihoods = jax.vmap(lambda seen: options.opponent(seen, seen.legal_mask).sum())(seen)
-        return beliefs, jax.vmap(lambda x: plain_info(log_evidence=x))(likelihoods)
+        return beliefs, jax.vmap(lambda x: Info(log_evidence=x))(likelihoods)
 
     monkeypatch.setattr(parallel, "update_games", update_games)
     monkeypatch.setattr("unojax.belief.particles.filter.by_platform", lambda on_cpu, on_accelerator, *rest: on_accelerator(*rest))

@@ -24,8 +24,8 @@ from unojax import cards, game
 from unojax.belief import Belief, Info, belief_init, belief_update, belief_update_checked, history, uniform_opponent
 from unojax.belief.particles import stages, weighing
 from unojax.belief.particles.stages import Transition
-from unojax.belief.particles.weighing import Options, Weighing
-from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, ExactFilter, plain_info
+from unojax.belief.particles.weighing import Options
+from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, ExactFilter
 from unojax.observation import Observation, observe
 from unojax.text import make_state, parse_action
 
@@ -160,7 +160,7 @@ def test_no_event_copies_the_labels() -> None:
 
 def quick_update(belief: Belief, before: Observation, action: jax.Array, after: Observation, key: jax.Array):
     """Replace `belief_update`, which compiles slowly: flag inconsistencies, and keep the belief."""
-    return belief, plain_info(~history.is_consistent(before, action, after))
+    return belief, Info(inconsistent=~history.is_consistent(before, action, after))
 
 
 @pytest.mark.parametrize("whole", slow_but([False], [False, True]))
@@ -228,7 +228,7 @@ def uneven() -> tuple[Belief, Transition]:
 weigh = jax.jit(weighing.weigh, static_argnames="options")
 
 
-def weighed(belief: Belief, of: Transition, log_lik: Any = 0.0, ess_threshold: float = 0.5) -> Weighing:
+def weighed(belief: Belief, of: Transition, log_lik: Any = 0.0, ess_threshold: float = 0.5) -> tuple[jax.Array, Info]:
     nothing, options = np.zeros(NUM_PARTICLES, np.float32), Options(uniform_opponent, ess_threshold, 6)
     return weigh(belief, of, nothing, nothing + np.float32(log_lik), options=options)
 
@@ -237,11 +237,11 @@ def test_what_is_no_finite_likelihood_is_impossible(uneven: tuple[Belief, Transi
     belief, of = uneven
     log_lik = np.zeros(NUM_PARTICLES, np.float32)
     log_lik[:3] = np.inf, np.nan, -np.inf
-    found, left = weighed(belief, of, log_lik), belief.log_weights[3:].astype(float)
-    assert np.isneginf(found.log_weights[:3]).all() and not found.depleted
-    np.testing.assert_allclose(found.log_evidence, np.logaddexp.reduce(left), atol=1e-6)
-    np.testing.assert_allclose(found.log_weights[3:], left - np.logaddexp.reduce(left), rtol=1e-5)
-    assert all(weighed(belief, of, nowhere).depleted for nowhere in (np.inf, np.nan))
+    (log_weights, info), left = weighed(belief, of, log_lik), belief.log_weights[3:].astype(float)
+    assert np.isneginf(log_weights[:3]).all() and not info.depleted
+    np.testing.assert_allclose(info.log_evidence, np.logaddexp.reduce(left), atol=1e-6)
+    np.testing.assert_allclose(log_weights[3:], left - np.logaddexp.reduce(left), rtol=1e-5)
+    assert all(weighed(belief, of, nowhere)[1].depleted for nowhere in (np.inf, np.nan))
 
 
 def test_when_a_belief_is_resampled_or_begins_again(uneven: tuple[Belief, Transition]) -> None:
@@ -251,14 +251,14 @@ def test_when_a_belief_is_resampled_or_begins_again(uneven: tuple[Belief, Transi
     """
     belief, of = uneven
     assert inspect.signature(belief_update).parameters["ess_threshold"].default == 0.5
-    assert not weighed(belief, of, ess_threshold=0.24).resampled and weighed(belief, of, ess_threshold=0.26).resampled
+    assert not weighed(belief, of, ess_threshold=0.24)[1].resampled and weighed(belief, of, ess_threshold=0.26)[1].resampled
     nothing = of._replace(moved=np.bool_(False))
-    assert not weighed(belief, nothing, ess_threshold=0.26).resampled
+    assert not weighed(belief, nothing, ess_threshold=0.26)[1].resampled
     for field, most in (("num_slots", belief.public.max_slots), ("num_records", belief.public.max_records - 1)):
         full, outgrown = (dataclasses.replace(of.new, **{field: np.int32(number)}) for number in (most, most + 1))
-        assert not weighed(belief, of._replace(new=full)).restarted, field
-        assert weighed(belief, of._replace(new=outgrown)).restarted, field
-        found = weighed(belief, nothing._replace(inconsistent=np.bool_(True), new=outgrown))
+        assert not weighed(belief, of._replace(new=full))[1].restarted, field
+        assert weighed(belief, of._replace(new=outgrown))[1].restarted, field
+        _, found = weighed(belief, nothing._replace(inconsistent=np.bool_(True), new=outgrown))
         assert not (found.restarted or found.resampled or found.depleted)
 
 

@@ -14,8 +14,9 @@ from benchmarks.belief_agreement import SETTINGS, Errors
 from benchmarks.harness import Program
 from unojax import cards, play_game
 from unojax.analysis import Recorded, Tracks
+from unojax.belief import Info
 from unojax.belief.exact import exact_init, exact_update
-from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, plain_info
+from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter
 from unojax.decks import small_deck
 from unojax.observation import observe
 from unojax.rules import Rules
@@ -85,7 +86,7 @@ def test_beliefs_are_compared(peers: str):
 
 def test_speed_is_reported(monkeypatch: pytest.MonkeyPatch):
     """Calls take no time and compile nothing."""
-    info = plain_info(ess=8)._replace(ess=np.full(4, 8.0), log_evidence=np.zeros(4), depleted=np.zeros(4, bool))
+    info = Info(np.full(4, 8.0), np.zeros(4), np.zeros(4, bool))
     after = SimpleNamespace(log_weights=np.zeros((4, 16)))
     call = belief_speed.Call(Program(lambda _: (after, info)), {"compile_seconds": 2.0, "program_bytes": 2**30})
     monkeypatch.setattr(belief_speed, "prepare", lambda *_, **__: (None, {"share_own_plays": 1.0}))

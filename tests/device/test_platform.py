@@ -16,7 +16,6 @@ from tests.corpus import RULES
 from unojax import game
 from unojax.belief import Belief, Info, belief_init, belief_update
 from unojax.belief.particles import parallel, serial
-from unojax.belief.updaters import plain_info
 from unojax.device.lanes import walk
 from unojax.device.platform import by_platform, platform, tuned_for
 from unojax.observation import observe
@@ -103,7 +102,7 @@ def test_beliefs_have_the_form_of_their_platform(run: Any, beside_a_gpu: None, m
 
     def marked(mark: Callable[[jax.Array], jax.Array], belief: Belief, *others: Any, options: Any) -> tuple[Belief, Info]:
         leading = belief.log_weights.shape[:-1]
-        info = jax.tree.map(lambda x: jnp.broadcast_to(x, (*leading, *jnp.shape(x))), plain_info())
+        info = jax.tree.map(lambda x: jnp.broadcast_to(x, (*leading, *jnp.shape(x))), Info())
         return belief.__class__(**vars(belief) | {"log_weights": mark(belief.log_weights)}), info
 
     monkeypatch.setattr(serial, "update_game", partial(marked, jnp.cos))

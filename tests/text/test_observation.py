@@ -13,8 +13,7 @@ import pytest
 from tests import corpus
 from tests.helpers import assert_trees_equal, refusals, refused_texts, slow_but
 from unojax import cards, text
-from unojax.belief import belief_init
-from unojax.belief.updaters import plain_info
+from unojax.belief import Info, belief_init
 from unojax.game import State, init
 from unojax.observation import Observation, observe
 from unojax.rules import Rules
@@ -234,7 +233,7 @@ def test_repr_of_shapes_beliefs_and_diagnostics():
     assert repr(belief) == "<Belief of 64 particles, effective sample size 64.0>"
     assert repr(batch(belief)) == "<Belief of 64 particles, batch of shape (2,)>"
     assert repr(jax.eval_shape(lambda: belief)).startswith("Belief(log_weights=float32[64], ")
-    info = plain_info(ess=1 / 3)
+    info = Info(ess=np.float32(1 / 3))
     assert repr(info).startswith("Info(ess=0.333333, log_evidence=0, depleted=False, ")
     assert repr(jax.tree.map(lambda x: jnp.stack([x, x]), info)).startswith("Info(ess=float32[2], ")
     assert repr(view_of(seen)).startswith("View(hand=(")

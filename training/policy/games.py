@@ -11,6 +11,7 @@ import numpy as np
 from jax import Array, lax
 
 from unojax import bits, cards, game, table
+from unojax.device.random_bits import uniform_of
 from unojax.rules import Rules
 from unojax.simulation.rollouts import NODES_PER_CHOICE
 from unojax.simulation.slots import (
@@ -155,5 +156,5 @@ def _draw(log_probs: Array, legal: Array, word: Array) -> Array:
     # Adjacent sums can differ by rounding alone, so illegal plays are excluded explicitly.
     sums = jnp.dot(jnp.exp(log_probs), _UP_TO, precision=lax.Precision.HIGHEST)
     reached = jnp.where(legal, sums, 0.0)
-    share = (word >> np.uint32(8)).astype(jnp.float32) * np.float32(2**-24)
+    share = uniform_of(word)
     return jnp.argmax(reached > (share * reached.max(1))[:, None], axis=1).astype(jnp.int32)

@@ -187,7 +187,6 @@ def _update(
         depleted=depleted,
         restarted=depleted,
         resampled=resampled,
-        acceptance=jnp.float32(0.0),
         inconsistent=inconsistent,
     )
 

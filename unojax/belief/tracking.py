@@ -17,7 +17,7 @@ from unojax import cards
 from unojax.belief import history
 from unojax.belief.particles import Info
 from unojax.belief.summary import BeliefSummary, summarize
-from unojax.belief.updaters import Updater, plain_info
+from unojax.belief.updaters import Updater
 from unojax.device import control
 from unojax.device.programs import Program
 from unojax.observation import Observation
@@ -55,7 +55,7 @@ def run_filter(updater: Updater, key: Array, views: Observation, num_updates: Ar
 
     first = view(jnp.int32(0))
     start = updater.init(jax.random.fold_in(key, num_positions), first)
-    out = note(out, jnp.int32(0), first, start, plain_info(ess=updater.num_particles))
+    out = note(out, jnp.int32(0), first, start, Info(ess=jnp.float32(updater.num_particles)))
     return control.fori_loop(0, num_updates, one_update, (start, out))[1]
 
 

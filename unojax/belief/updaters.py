@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, cast, get_args
 
 import jax
 import jax.numpy as jnp
@@ -115,7 +115,7 @@ class _Modelless:
         return self.init(key, observation)
 
     def given_hand(self, key: Array, belief: Any, observation: Observation, hand: Array) -> tuple[Any, Info]:
-        return belief, plain_info()
+        return belief, Info()
 
 
 def filled_count_probs(hands: TypedHands, observation: Observation) -> Array:
@@ -222,7 +222,7 @@ class ClosedFormFilter(_Modelless):
         held = belief.sizes.sum(dtype=jnp.int32)
         consistent = history.is_consistent(before, action, after) & (held == before.opponent_count.astype(jnp.int32))
         updated = closed_form.closed_form_update(belief, before, action, after, exclude_drawn=self.exclude_drawn)
-        return jax.tree.map(lambda new, old: jnp.where(consistent, new, old), updated, belief), plain_info(~consistent)
+        return jax.tree.map(lambda new, old: jnp.where(consistent, new, old), updated, belief), Info(inconsistent=~consistent)
 
     def hands(self, key: Array, belief: closed_form.ClosedFormBelief, observation: Observation) -> Hands:
         return Hands.alike(closed_form.draw_hands(key, belief, self.num_hands))
@@ -245,7 +245,9 @@ class ColorBoundsFilter(_Modelless):
         return jnp.asarray(color_bounds.NOTHING_SHOWN)
 
     def update(self, key: Array, belief: Array, before: Observation, action: Array, after: Observation) -> tuple[Array, Info]:
-        return color_bounds.after_step(belief, before, action, after), plain_info(~history.is_consistent(before, action, after))
+        return color_bounds.after_step(belief, before, action, after), Info(
+            inconsistent=~history.is_consistent(before, action, after)
+        )
 
     def hands(self, key: Array, belief: Array, observation: Observation) -> Hands:
         return Hands.alike(color_bounds.draw_hands(key, belief, observation, self.num_hands))
@@ -267,7 +269,7 @@ class UniformFilter(_Modelless):
     def update(
         self, key: Array, belief: tuple[()], before: Observation, action: Array, after: Observation
     ) -> tuple[tuple[()], Info]:
-        return belief, plain_info(~history.is_consistent(before, action, after))
+        return belief, Info(inconsistent=~history.is_consistent(before, action, after))
 
     def hands(self, key: Array, belief: tuple[()], observation: Observation) -> Hands:
         return Hands.of(belief_init(observation, key, num_particles=self.num_hands))
@@ -288,7 +290,7 @@ class Oracle(_Modelless):
     def update(
         self, key: Array, belief: bits.Words, before: Observation, action: Array, after: Observation
     ) -> tuple[bits.Words, Info]:
-        return belief, plain_info()
+        return belief, Info()
 
     def see(self, state: State, player: Array) -> bits.Words:
         """Return the belief of a player who sees the other hand."""
@@ -311,7 +313,7 @@ class GivenHands(_Modelless):
         return Hands.alike(bits.map_words(lambda w: w[None], bits.empty(jnp.uint32(0))))
 
     def update(self, key: Array, belief: Hands, before: Observation, action: Array, after: Observation) -> tuple[Hands, Info]:
-        return belief, plain_info()
+        return belief, Info()
 
     def hands(self, key: Array, belief: Hands, observation: Observation) -> Hands:
         return belief
@@ -346,16 +348,17 @@ class ExactFilter(_Modelled):
         self, key: Array, belief: exact.ExactBelief, before: Observation, action: Array, after: Observation
     ) -> tuple[exact.ExactBelief, Info]:
         belief, log_evidence = exact.exact_update(belief, before, int(action), after, opponent=self.opponent)
-        type_probs = None if belief.log_type_probs is None else np.exp(belief.log_type_probs)
-        info = plain_info(np.bool_(False), log_evidence=np.float32(log_evidence), type_probs=type_probs)
-        return belief, jax.tree.map(np.asarray, info)
+        return belief, self._info(belief, log_evidence)
 
     def given_hand(
         self, key: Array, belief: exact.ExactBelief, observation: Observation, hand: Array
     ) -> tuple[exact.ExactBelief, Info]:
         belief, log_evidence = exact.exact_given_hand(belief, np.asarray(hand))
-        type_probs = None if belief.log_type_probs is None else np.exp(belief.log_type_probs)
-        return belief, jax.tree.map(np.asarray, plain_info(log_evidence=np.float32(log_evidence), type_probs=type_probs))
+        return belief, self._info(belief, log_evidence)
+
+    def _info(self, belief: exact.ExactBelief, log_evidence: float) -> Info:
+        type_probs: Any = None if belief.log_type_probs is None else np.exp(belief.log_type_probs)
+        return Info(log_evidence=cast(Array, np.float32(log_evidence)), type_probs=type_probs)
 
     def hands(self, key: Array, belief: exact.ExactBelief, observation: Observation) -> Hands:
         """Return all possible hands, padded to a power of two with zero-weight hands so that searches rarely recompile."""
@@ -404,18 +407,3 @@ def parse_updater(belief: str, *, particles: int, model: str = "uniform") -> Upd
             return UniformFilter(particles)
         case _:
             return Oracle()
-
-
-def plain_info(inconsistent: Any = False, *, ess: float = 1.0, log_evidence: Any = 0.0, type_probs: Any = None) -> Info:
-    """Write the diagnostics of an update without particles, or of a start."""
-    nothing = jnp.bool_(False)
-    return Info(
-        ess=jnp.float32(ess),
-        log_evidence=jnp.float32(log_evidence),
-        depleted=nothing,
-        restarted=nothing,
-        resampled=nothing,
-        acceptance=jnp.float32(0.0),
-        inconsistent=jnp.bool_(inconsistent),
-        type_probs=type_probs,
-    )

@@ -54,6 +54,11 @@ def hash_bits(words: Array, stream: ArrayLike) -> Array:
     return x ^ (x >> np.uint32(16))
 
 
+def uniform_of(words: Array) -> Array:
+    """Return uniform numbers in [0, 1), multiples of 2^-24, from random words uint32[...]: float32[...]."""
+    return (words >> np.uint32(8)).astype(jnp.float32) * np.float32(2.0**-24)
+
+
 def random_words(key: Array, number: int) -> Array:
     """Return `jax.random.bits(key, (number,), jnp.uint32)`, on a CPU in one kernel."""
     is_threefry = str(jax.random.key_impl(key)) == "threefry2x32"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from typing import Final, NamedTuple, get_args
+from typing import Final, NamedTuple, cast, get_args
 
 import jax
 import jax.numpy as jnp
@@ -126,7 +126,7 @@ class Belief:
 
 
 class Info(NamedTuple):
-    """Diagnostics of an update.
+    """Diagnostics of an update. The defaults are those of a start, or of an update without particles.
 
     Attributes:
         ess: float32[] effective sample size after weighting and before resampling, 0..N; under `Rules.tells_of_hands`,
@@ -140,13 +140,13 @@ class Info(NamedTuple):
         type_probs: float32[K] P(type) of the opponent after the transition, under a `Family`; else None.
     """
 
-    ess: Array
-    log_evidence: Array
-    depleted: Array
-    restarted: Array
-    resampled: Array
-    acceptance: Array
-    inconsistent: Array
+    ess: Array = cast(Array, np.float32(1))
+    log_evidence: Array = cast(Array, np.float32(0))
+    depleted: Array = cast(Array, np.bool_(False))
+    restarted: Array = cast(Array, np.bool_(False))
+    resampled: Array = cast(Array, np.bool_(False))
+    acceptance: Array = cast(Array, np.float32(0))
+    inconsistent: Array = cast(Array, np.bool_(False))
     type_probs: Array | None = None
 
     def __repr__(self) -> str:
@@ -166,8 +166,6 @@ def info_of_hand(is_possible: Array, log_evidence: Array, log_weights: Array) ->
         log_evidence=jnp.where(is_possible, log_evidence, 0.0),
         depleted=is_possible & jnp.isneginf(log_evidence),
         restarted=is_possible,
-        resampled=jnp.bool_(False),
-        acceptance=jnp.float32(0.0),
         inconsistent=~is_possible,
     )
 
@@ -315,6 +313,26 @@ def draw_start(
     start = _before_the_draw(observation, len(random), like.max_slots, like.max_records)
     now = rows.repeat(hand_count, observation.rules.num_cards, draw, start)
     return now, dataclasses.replace(public.add_slots(empty, hand_count, allowed), known=known)
+
+
+def reinitialised(
+    rows: Rows, random: Array, number: int, belief: Belief, observation: Observation, log_types: Array | None
+) -> Belief:
+    """Return a belief that begins at an observation, with the known cards of `belief` and equal weights; see `draw_start`.
+
+    `log_types` float32[K] is its prior over the opponent's types; None without types.
+    """
+    now, history = draw_start(rows, random, number, observation, belief.public)
+    log_weights, log_lik = resample.uniform_log_weights(belief.num_particles), jnp.zeros_like(belief.log_likelihood)
+    return dataclasses.replace(
+        belief,
+        log_weights=log_weights,
+        log_likelihood=log_lik,
+        trajectories=now,
+        public=history,
+        target=None if belief.target is None else start_target(log_weights, log_lik, log_types),
+        log_types=log_types,
+    )
 
 
 def _before_the_draw(observation: Observation, num_particles: int, max_slots: int, max_records: int) -> Trajectories:

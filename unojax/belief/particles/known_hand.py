@@ -29,7 +29,7 @@ from unojax.belief import history as reading
 from unojax.belief import resample
 from unojax.belief.opponents import Opponent, check_types, uniform_opponent
 from unojax.belief.particles import proposals
-from unojax.belief.particles.belief import Belief, Info, draw_start, info_of_hand, start_target
+from unojax.belief.particles.belief import Belief, Info, info_of_hand, reinitialised
 from unojax.belief.particles.likelihood import log_likelihood, log_type_probs, mixed
 from unojax.belief.particles.public import PublicHistory
 from unojax.belief.particles.rows import SERIAL
@@ -87,8 +87,7 @@ def belief_given_hand(
 
 @partial(traced_once, static=("opponent",))
 def _given_hand(belief: Belief, observation: Observation, hand: Array, key: Array, *, opponent: Opponent) -> tuple[Belief, Info]:
-    num_particles = belief.num_particles
-    random = threefry_words((key[0], key[1]), num_particles)[0]
+    random = threefry_words((key[0], key[1]), belief.num_particles)[0]
     known = cards.counts(hand)
     counts = known.astype(jnp.int32)
     is_possible = (counts.sum() == observation.opponent_count) & (counts <= observation.unseen).all()
@@ -104,18 +103,8 @@ def _given_hand(belief: Belief, observation: Observation, hand: Array, key: Arra
     if log_types is not None:
         log_types = jnp.where(depleted, belief.log_type_probs, log_type_probs(jnp.where(depleted, 0.0, joint)))
 
-    now, history = draw_start(SERIAL, random, _START, observation, replace(belief.public, known=known))
-    log_weights, log_lik = resample.uniform_log_weights(num_particles), jnp.zeros_like(belief.log_likelihood)
-    target = None if belief.target is None else start_target(log_weights, log_lik, log_types)
-    given = replace(
-        belief,
-        log_weights=log_weights,
-        log_likelihood=log_lik,
-        trajectories=now,
-        public=history,
-        target=target,
-        log_types=log_types,
-    )
+    given = replace(belief, public=replace(belief.public, known=known))
+    given = reinitialised(SERIAL, random, _START, given, observation, log_types)
     given = jax.tree.map(partial(jnp.where, is_possible), given, belief)
     return given, info_of_hand(is_possible, log_evidence, jnp.where(is_possible, of_particle, belief.log_weights))
 

@@ -21,29 +21,26 @@ from jax import Array
 
 from unojax.belief import resample
 from unojax.belief.particles import proposals, schedule
-from unojax.belief.particles.belief import Belief, Info, start_target
+from unojax.belief.particles.belief import Belief, Info, reinitialised
 from unojax.belief.particles.likelihood import Exchange, has_facts
 from unojax.belief.particles.public import PublicHistory
 from unojax.belief.particles.rows import PARALLEL
 from unojax.belief.particles.stages import STAGES, Stage, Transition, read_transition, stages_of
 from unojax.belief.particles.trajectory import Trajectories, random_of_round
 from unojax.belief.particles.weighing import (
+    REINITIALISATION,
     REJUVENATION,
     Options,
-    Weighing,
-    info_of,
+    conditioned,
     known_types,
     num_moves_due,
     places_to_move,
-    reached,
-    reinitialised,
-    uniform_of,
     weigh,
     without_impossible,
 )
 from unojax.device import control
 from unojax.device.batching import Agenda, put_rows, take_part, take_rows
-from unojax.device.random_bits import threefry_words
+from unojax.device.random_bits import threefry_words, uniform_of
 from unojax.observation import Observation
 from unojax.rules import Rules
 
@@ -113,39 +110,31 @@ def update_games(
         return put_rows(log_lik, at, found)
 
     log_lik = do_blocks(agenda, "likelihood", partial(replay, now=work.now), beliefs.log_likelihood)
-    weighing = jax.vmap(partial(weigh, options=options))(beliefs, of, work.log_increment, log_lik)
-    moves_due = jax.vmap(partial(num_moves_due, num_particles=num_particles, num_moves=options.num_moves))(weighing)
-    due = due_moves(weighing, moves_due, long)
+    log_weights, info = jax.vmap(partial(weigh, options=options))(beliefs, of, work.log_increment, log_lik)
+    moves_due = jax.vmap(partial(num_moves_due, num_particles=num_particles, num_moves=options.num_moves))(info)
+    due = due_moves(info, moves_due, long)
     if rules.tells_of_hands:
         due["strict likelihood"] = jax.vmap(partial(has_facts, rules=rules))(history)
     agenda = Agenda(due, num_games)
     move = partial(
-        _move_games, of=of, random=random, weighing=weighing, moves_due=moves_due, log_types=log_types, options=options
+        _move_games, of=of, random=random, log_weights=log_weights, moves_due=moves_due, log_types=log_types, options=options
     )
     # Make these zeros in the kernel that makes the sizes, instead of a separate one.
-    state = (work.now, log_lik, jnp.minimum(weighing.ess, 0.0))
+    state = (work.now, log_lik, jnp.minimum(info.ess, 0.0))
     state = do_blocks(agenda, "rejuvenation", partial(move, slots=short, begun=jnp.zeros_like(moves_due)), state)
     begun = (~long).astype(jnp.int32)
     now, moved_lik, acceptance = do_blocks(agenda, "long rejuvenation", partial(move, slots=max_slots, begun=begun), state)
 
-    even = resample.uniform_log_weights(num_particles)
-    log_weights = jnp.where(weighing.resampled[:, None], even, weighing.log_weights)
-    target = None
-    if rules.tells_of_hands:
-        target = jax.vmap(start_target)(log_weights, moved_lik, log_types)
-    seen = jax.vmap(reached)(of, beliefs, after)
-    updated = Belief(log_weights, moved_lik, now, history, seen, rules, target, log_types)
+    updated = jax.vmap(conditioned)(beliefs, of, after, info, log_weights, now, moved_lik)
     if rules.tells_of_hands:
         chunks["strict likelihood"] = chunks["likelihood"]
         log_strict = do_blocks(agenda, "strict likelihood", partial(replay, now=now, softened=False), moved_lik)
-        updated, weighing = jax.vmap(without_impossible)(beliefs, updated, weighing, log_strict)
+        updated, info = jax.vmap(without_impossible)(beliefs, updated, info, log_strict)
     # Rare: reinitialised from the position alone.
-    agenda = Agenda({"reset": weighing.restarted}, num_games)
-    updated = agenda.do("reset", chunks["reset"].games, partial(_restart_games, after=after, random=random), updated)
-    if log_types is not None:
-        known = jax.vmap(known_types)(beliefs, weighing, log_lik)
-        updated = dataclasses.replace(updated, log_types=jnp.where(weighing.restarted[:, None], known, log_types))
-    return updated, jax.vmap(info_of)(of, weighing, acceptance)
+    agenda = Agenda({"reset": info.restarted}, num_games)
+    known = jax.vmap(known_types)(beliefs, info, log_weights, log_lik)
+    restart = partial(_restart_games, after=after, random=random, log_types=known)
+    return agenda.do("reset", chunks["reset"].games, restart, updated), info._replace(acceptance=acceptance)
 
 
 def is_long(histories: PublicHistory) -> Array:
@@ -164,12 +153,12 @@ def due_stages(of: Transition, rules: Rules) -> dict[str, Array]:
     return due | {"likelihood": of.changes_likelihood.astype(jnp.int32)}
 
 
-def due_moves(weighing: Weighing, moves_due: Array, long: Array) -> dict[str, Array]:
+def due_moves(info: Info, moves_due: Array, long: Array) -> dict[str, Array]:
     """Return the number of rejuvenation visits that each of G games needs, by the name of the work: int32[G].
 
     Few games need more than the first visit, but all would wait for them.
     """
-    visits = jnp.where(weighing.resampled, jnp.maximum(-(-moves_due // MOVES_AT_A_TIME), 1), 0)
+    visits = jnp.where(info.resampled, jnp.maximum(-(-moves_due // MOVES_AT_A_TIME), 1), 0)
     return {
         "rejuvenation": jnp.where(long, 0, jnp.minimum(visits, 1)),
         "long rejuvenation": jnp.where(long, visits, jnp.maximum(visits - 1, 0)),
@@ -236,7 +225,7 @@ def _move_games(
     begun: Array,
     of: Transition,
     random: Array,
-    weighing: Weighing,
+    log_weights: Array,
     moves_due: Array,
     log_types: Array | None,
     options: Options,
@@ -247,7 +236,7 @@ def _move_games(
     """
     tables, all_log_lik, changed = state
     now = _take(tables, at, slots)
-    games, log_weights, types, batch = take_rows((of, weighing.log_weights, log_types, begun), at)
+    games, log_weights, types, batch = take_rows((of, log_weights, log_types, begun), at)
     random, log_lik, moves_due, so_far = take_rows((random, all_log_lik, moves_due, changed), at)
     history, like, rules, batch = _cut(games.new, slots), games.before, of.before.rules, batch + index
 
@@ -290,9 +279,14 @@ def _move_games(
     return tables, put_rows(all_log_lik, at, log_lik), put_rows(changed, at, so_far + share)
 
 
-def _restart_games(index: Array, at: Array, beliefs: Belief, *, after: Observation, random: Array) -> Belief:
+def _restart_games(
+    index: Array, at: Array, beliefs: Belief, *, after: Observation, random: Array, log_types: Array | None
+) -> Belief:
     """Reinitialise the beliefs of some games at an observation."""
-    some, seen, random = take_rows((beliefs, after, random), at)
+    some, seen, random, types = take_rows((beliefs, after, random, log_types), at)
 
-    restarted = jax.vmap(partial(reinitialised, PARALLEL))(some, seen, random)
+    def restart(belief: Belief, seen: Observation, random: Array, types: Array | None) -> Belief:
+        return reinitialised(PARALLEL, random, REINITIALISATION, belief, seen, types)
+
+    restarted = jax.vmap(restart)(some, seen, random, types)
     return jax.tree.map(lambda rows, new: put_rows(rows, at, new), beliefs, restarted)

@@ -32,7 +32,7 @@ from unojax.belief.particles.trajectory import (
     random_card,
 )
 from unojax.bits import Words, map_words
-from unojax.device.random_bits import hash_bits
+from unojax.device.random_bits import hash_bits, uniform_of
 
 _SHARES: Final = 512
 _LOW: Final = np.uint32(0xFFFF)
@@ -284,9 +284,7 @@ def accept(
     """
     (both, slot, other), out, new, fits, random = proposal
     log_ratio = mixed(proposed, log_types) - mixed(log_lik, log_types)
-    # Multiples of 2^-24, uniform in [0, 1).
-    uniform = (random >> np.uint32(8)).astype(jnp.float32) * np.float32(2.0**-24)
-    accepted = rows.once(history, lambda: fits & (uniform < jnp.exp(log_ratio)))
+    accepted = rows.once(history, lambda: fits & (uniform_of(random) < jnp.exp(log_ratio)))
     change = jnp.where(accepted & (other == NO_SLOT), both, np.uint32(0))
     changes = ((jnp.where(accepted, slot, NO_SLOT), new), (jnp.where(accepted, other, NO_SLOT), out))
     labels = rows.put(history, now.labels, *changes, few=True)

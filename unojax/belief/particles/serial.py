@@ -6,7 +6,6 @@ gives the same particles.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,27 +15,24 @@ from jax import Array, lax
 
 from unojax.belief import resample
 from unojax.belief.particles import proposals
-from unojax.belief.particles.belief import Belief, Info, start_target
+from unojax.belief.particles.belief import Belief, Info, reinitialised
 from unojax.belief.particles.likelihood import has_facts, log_likelihood
 from unojax.belief.particles.rows import GROUP, SERIAL, num_groups
 from unojax.belief.particles.stages import Stage, Transition, read_transition, stages_of
 from unojax.belief.particles.trajectory import Trajectories, random_of_round
 from unojax.belief.particles.weighing import (
+    REINITIALISATION,
     REJUVENATION,
     Options,
-    Weighing,
-    info_of,
+    conditioned,
     known_types,
     num_moves_due,
     places_to_move,
-    reached,
-    reinitialised,
-    uniform_of,
     weigh,
     without_impossible,
 )
 from unojax.device import control
-from unojax.device.random_bits import threefry_words
+from unojax.device.random_bits import threefry_words, uniform_of
 from unojax.device.tracing import compiled_apart, traced_once
 from unojax.observation import Observation
 
@@ -58,24 +54,21 @@ def update_game(
         return likelihood(now)
 
     log_lik = control.fori_loop(0, of.changes_likelihood.astype(jnp.int32), replay, belief.log_likelihood)
-    weighing = weigh(belief, of, log_increment, log_lik, options)
-    now, log_lik, acceptance = _rejuvenate(of, weighing, random, now, log_lik, belief.log_types, likelihood, options.num_moves)
-    log_weights = jnp.where(weighing.resampled, resample.uniform_log_weights(num_particles), weighing.log_weights)
-    target = None if belief.target is None else start_target(log_weights, log_lik, belief.log_types)
-    updated = Belief(log_weights, log_lik, now, of.new, reached(of, belief, after), rules, target, belief.log_types)
+    log_weights, info = weigh(belief, of, log_increment, log_lik, options)
+    now, moved_lik, acceptance = _rejuvenate(
+        of, log_weights, info, random, now, log_lik, belief.log_types, likelihood, options.num_moves
+    )
+    updated = conditioned(belief, of, after, info, log_weights, now, moved_lik)
     if rules.tells_of_hands:
         strict = partial(likelihood, softened=False)
-        log_strict = control.fori_loop(0, has_facts(of.new, rules).astype(jnp.int32), lambda _, log_lik: strict(now), log_lik)
-        updated, weighing = without_impossible(belief, updated, weighing, log_strict)
+        log_strict = control.fori_loop(0, has_facts(of.new, rules).astype(jnp.int32), lambda _, log_lik: strict(now), moved_lik)
+        updated, info = without_impossible(belief, updated, info, log_strict)
 
-    def restart(belief: Belief) -> Belief:
-        return reinitialised(SERIAL, belief, after, random)
+    def restart(updated: Belief) -> Belief:
+        log_types = known_types(belief, info, log_weights, log_lik)
+        return reinitialised(SERIAL, random, REINITIALISATION, updated, after, log_types)
 
-    restarted = control.cond(weighing.restarted, restart, lambda belief: belief, updated)
-    if belief.log_types is not None:
-        known = known_types(belief, weighing, log_lik)
-        restarted = dataclasses.replace(restarted, log_types=jnp.where(weighing.restarted, known, belief.log_types))
-    return restarted, info_of(of, weighing, acceptance)
+    return control.cond(info.restarted, restart, lambda updated: updated, updated), info._replace(acceptance=acceptance)
 
 
 def _run(
@@ -97,7 +90,8 @@ def _run(
 
 def _rejuvenate(
     of: Transition,
-    weighing: Weighing,
+    log_weights: Array,
+    info: Info,
     random: Array,
     now: Trajectories,
     log_lik: Array,
@@ -110,8 +104,8 @@ def _rejuvenate(
 
     # In a branch: XLA would otherwise hoist it out of the loop below and run it for each game.
     ancestors = control.cond(
-        weighing.resampled,
-        lambda: resample.systematic(uniform_of(of.words[0]), weighing.log_weights),
+        info.resampled,
+        lambda: resample.systematic(uniform_of(of.words[0]), log_weights),
         lambda: jnp.arange(num_particles, dtype=jnp.int32),
     )
 
@@ -132,8 +126,8 @@ def _rejuvenate(
         )
         return now, log_lik.at[..., ancestors].get(mode="promise_in_bounds")
 
-    now, log_lik = control.fori_loop(0, weighing.resampled.astype(jnp.int32), pick, (now, log_lik))
-    rounds, place = num_moves_due(weighing, num_particles, num_moves), places_to_move(of)
+    now, log_lik = control.fori_loop(0, info.resampled.astype(jnp.int32), pick, (now, log_lik))
+    rounds, place = num_moves_due(info, num_particles, num_moves), places_to_move(of)
 
     def move(index: Array, carry: tuple[tuple[Array, Array, Array], Array, Array]) -> Any:
         (hand, deck, labels), log_lik, changed = carry

@@ -7,17 +7,16 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from unojax import bits
 from unojax.belief import history as reading
 from unojax.belief import resample
 from unojax.belief.opponents import Opponent
-from unojax.belief.particles.belief import Belief, Info, draw_start, report, start_target
+from unojax.belief.particles.belief import Belief, Info, report, start_target
 from unojax.belief.particles.likelihood import log_joint, log_type_probs, mixed
-from unojax.belief.particles.rows import Rows
 from unojax.belief.particles.stages import STAGES, Transition, most_records_per_step
+from unojax.belief.particles.trajectory import Trajectories
 from unojax.observation import Observation
 
 MOST_ROUNDS: Final = 4.0
@@ -34,19 +33,8 @@ class Options(NamedTuple):
     num_moves: int
 
 
-class Weighing(NamedTuple):
-    """Weights after a transition and decisions based on them; `Info` defines the fields."""
-
-    log_weights: Array
-    ess: Array
-    log_evidence: Array
-    depleted: Array
-    restarted: Array
-    resampled: Array
-
-
-def weigh(belief: Belief, of: Transition, log_increment: Array, log_lik: Array, options: Options) -> Weighing:
-    """Weigh the particles of a belief, still in its state before the transition.
+def weigh(belief: Belief, of: Transition, log_increment: Array, log_lik: Array, options: Options) -> tuple[Array, Info]:
+    """Weigh the particles of a belief, still in its state before the transition: normalised log weights, and diagnostics.
 
     `log_increment` float32[N] are the log weights of the proposals, `log_lik` float32[N] or [K, N] the new likelihoods.
     """
@@ -65,60 +53,58 @@ def weigh(belief: Belief, of: Transition, log_increment: Array, log_lik: Array, 
     log_weights = jnp.where(of.inconsistent, before, log_weights)
     # A particle of weight zero may hold an impossible hand, so it must not survive.
     is_due = (ess < options.ess_threshold * belief.num_particles) | jnp.isneginf(log_weights).any()
-    return Weighing(
-        log_weights=log_weights,
+    return log_weights, Info(
         ess=ess,
         log_evidence=jnp.where(of.inconsistent, 0.0, log_sum + of.log_constant),
         depleted=depleted,
         restarted=restarted,
         resampled=of.moved & ~restarted & is_due,
+        inconsistent=of.inconsistent,
     )
 
 
-def without_impossible(belief: Belief, updated: Belief, weighing: Weighing, log_strict: Array) -> tuple[Belief, Weighing]:
-    """Return the reported belief and evidence after an update, without impossible trajectories."""
+def conditioned(
+    belief: Belief, of: Transition, after: Observation, info: Info, log_weights: Array, now: Trajectories, log_lik: Array
+) -> Belief:
+    """Return the belief after a transition, with equal weights if it was resampled."""
+    log_weights = jnp.where(info.resampled, resample.uniform_log_weights(belief.num_particles), log_weights)
+    return dataclasses.replace(
+        belief,
+        log_weights=log_weights,
+        log_likelihood=log_lik,
+        trajectories=now,
+        public=of.new,
+        seen=jnp.where(of.inconsistent, belief.seen, reading.fingerprint(after)),
+        target=None if belief.target is None else start_target(log_weights, log_lik, belief.log_types),
+    )
+
+
+def without_impossible(belief: Belief, updated: Belief, info: Info, log_strict: Array) -> tuple[Belief, Info]:
+    """Return the reported belief and diagnostics after an update of `belief`, without impossible trajectories."""
     reported = report(updated, log_strict)
     assert reported.target is not None and belief.target is not None
     depleted = jnp.isneginf(reported.target.log_possible)
-    log_evidence = weighing.log_evidence + jnp.where(
-        weighing.depleted, 0.0, reported.target.log_possible - belief.target.log_possible
-    )
-    return reported, weighing._replace(
-        log_evidence=log_evidence, depleted=weighing.depleted | depleted, restarted=weighing.restarted | depleted
-    )
+    share = jnp.where(info.depleted, 0.0, reported.target.log_possible - belief.target.log_possible)
+    info = info._replace(log_evidence=info.log_evidence + share)
+    return reported, info._replace(depleted=info.depleted | depleted, restarted=info.restarted | depleted)
 
 
-def known_types(belief: Belief, weighing: Weighing, log_lik: Array) -> Array:
-    """Return the prior over the opponent's type for a reinitialised belief: float32[K] nats.
+def known_types(belief: Belief, info: Info, log_weights: Array, log_lik: Array) -> Array | None:
+    """Return the prior over the opponent's type for a belief that is reinitialised: float32[K] nats; None without types.
 
-    It is the posterior after the transition, with likelihoods `log_lik`, or that before it if no particle explains the
-    transition.
+    It is the posterior by weights and likelihoods after the transition, or that before it if no particle explains it.
     """
-    assert belief.log_types is not None
-    after = log_joint(weighing.log_weights, log_lik, belief.log_types)
+    if belief.log_types is None:
+        return None
+    after = log_joint(log_weights, log_lik, belief.log_types)
     earlier = log_joint(belief.target_weights, belief.log_likelihood, belief.log_types)
-    return log_type_probs(jnp.where(weighing.depleted, earlier, after))
+    return log_type_probs(jnp.where(info.depleted, earlier, after))
 
 
-def reinitialised(rows: Rows, belief: Belief, after: Observation, random: Array) -> Belief:
-    """Return a belief that begins at an observation, with equally weighted particles; `random` are words of the update."""
-    now, history = draw_start(rows, random, REINITIALISATION, after, belief.public)
-    log_lik, log_weights = jnp.zeros_like(belief.log_likelihood), resample.uniform_log_weights(belief.num_particles)
-    target = None if belief.target is None else start_target(log_weights, log_lik, belief.log_types)
-    return dataclasses.replace(
-        belief, log_weights=log_weights, log_likelihood=log_lik, trajectories=now, public=history, target=target
-    )
-
-
-def reached(of: Transition, belief: Belief, after: Observation) -> Array:
-    """Return the fingerprint of a belief's latest observation."""
-    return jnp.where(of.inconsistent, belief.seen, reading.fingerprint(after))
-
-
-def num_moves_due(weighing: Weighing, num_particles: int, num_moves: int) -> Array:
+def num_moves_due(info: Info, num_particles: int, num_moves: int) -> Array:
     """Return the number of rejuvenation moves: int32[]. Fewer ancestors need more moves."""
-    loss = jnp.clip(0.5 * num_particles / jnp.maximum(weighing.ess, 1.0), 1.0, MOST_ROUNDS)
-    return jnp.where(weighing.resampled, jnp.round(num_moves * loss).astype(jnp.int32), 0)
+    loss = jnp.clip(0.5 * num_particles / jnp.maximum(info.ess, 1.0), 1.0, MOST_ROUNDS)
+    return jnp.where(info.resampled, jnp.round(num_moves * loss).astype(jnp.int32), 0)
 
 
 def places_to_move(of: Transition) -> Callable[[Array], Array]:
@@ -131,20 +117,3 @@ def places_to_move(of: Transition) -> Callable[[Array], Array]:
     hand_count = jnp.maximum(live, 1)
     first = bits.uniform_below(of.words[1], hand_count.astype(jnp.uint32)).astype(jnp.int32)
     return lambda index: (first + index) % hand_count
-
-
-def uniform_of(word: Array) -> Array:
-    """Return a uniform number in [0, 1) from a random word: float32[]."""
-    return (word >> np.uint32(8)).astype(jnp.float32) * np.float32(2.0**-24)
-
-
-def info_of(of: Transition, weighing: Weighing, acceptance: Array) -> Info:
-    return Info(
-        ess=weighing.ess,
-        log_evidence=weighing.log_evidence,
-        depleted=weighing.depleted,
-        restarted=weighing.restarted,
-        resampled=weighing.resampled,
-        acceptance=acceptance,
-        inconsistent=of.inconsistent,
-    )
