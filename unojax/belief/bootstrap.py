@@ -29,7 +29,7 @@ from jax import Array
 from unojax import bits, cards
 from unojax.belief import history, resample
 from unojax.belief.hands import gain
-from unojax.belief.history import Prior
+from unojax.belief.history import Prior, Step
 from unojax.belief.opponents import Family, Opponent, OpponentModel, uniform_opponent
 from unojax.belief.particles import Info, public
 from unojax.belief.particles.belief import check_start, deal_of, info_of_hand, shows_deal
@@ -149,14 +149,14 @@ def _update(
     ess_threshold: float,
 ) -> tuple[BootstrapBelief, Info]:
     key_draw, key_pick, key_anew = jax.random.split(key, 3)
-    shown = history.infer_action(before, after)
+    step = history.read_step(before, after)
     inconsistent = ~(history.is_consistent(before, action, after) & _fits(belief, before))
     # The cards stay if the game is over or the rules reject the action.
-    moved = ~inconsistent & (shown >= 0)
-    action = jnp.where(moved, shown, cards.DRAW)
+    moved = ~inconsistent & (step.action >= 0)
+    step = step._replace(action=jnp.where(moved, step.action, cards.DRAW))
     hands, drawn, log_increment = control.cond(
         moved,
-        lambda: _any_step(key_draw, belief.packed, belief.drawn, before, action, after, opponent),
+        lambda: _any_step(key_draw, belief.packed, belief.drawn, before, after, step, opponent),
         lambda: (belief.packed, belief.drawn, jnp.zeros_like(belief.log_weights)),
     )
     # A likelihood that is not finite counts as impossible.
@@ -221,15 +221,15 @@ def _fits(belief: BootstrapBelief, seen: Observation) -> Array:
 
 
 def _any_step(
-    key: Array, hands: Words, drawn: Words, before: Observation, action: Array, after: Observation, opponent: OpponentModel
+    key: Array, hands: Words, drawn: Words, before: Observation, after: Observation, step: Step, opponent: OpponentModel
 ) -> tuple[Words, Words, Array]:
     """Return hands, last cards drawn and log probabilities float32[N] after a step under any rules."""
-    rules, theirs = before.rules, history.opponent_moved(before)
+    rules, theirs, action = before.rules, step.theirs, step.action
     is_draw, is_challenge = action == cards.DRAW, action == cards.CHALLENGE
     record = public.observed_choice(public.empty(max_slots=1, max_records=1), before, action)
 
     # The opponent's choice. A player who draws again could not play the drawn card, so it had no choice.
-    draws_on = is_draw & ((after.opponent_count > before.opponent_count) | after.terminated)
+    draws_on = is_draw & step.draws_on
     draws_again = draws_on & before.has_drawn & (rules.play_drawn == "may")
     fitted = card_fits(hands, drawn, record, rules)
     prob = jnp.where(draws_again, (~fitted).astype(jnp.float32), choice_prob(hands, drawn, record, opponent, before))
@@ -247,13 +247,12 @@ def _any_step(
         log_prob = jnp.where(is_challenge & ~theirs & (is_guilty != was_right), -jnp.inf, log_prob)
 
     # First the cards drawn face up, then the hidden ones.
-    laid = history.laid_type(before, after)
-    log_seen = _log_seen_draw(hands, before, after, laid)
-    log_prob += jnp.where(is_draw & (~theirs | (laid >= 0)), log_seen, 0.0)
+    log_seen = _log_seen_draw(hands, before, step)
+    log_prob += jnp.where(is_draw & (~theirs | (step.laid >= 0)), log_seen, 0.0)
     if rules.play_drawn == "auto":
-        log_prob -= jnp.where(laid >= cards.WILD_TYPE, jnp.log(jnp.float32(cards.NUM_COLORS)), 0.0)
-    unseen = bits.pack(cards.onehot(history.unseen_at_draw(before, after)))
-    number = jnp.where(is_draw & theirs, history.opponent_drew(before, after), 0)
+        log_prob -= jnp.where(step.laid >= cards.WILD_TYPE, jnp.log(jnp.float32(cards.NUM_COLORS)), 0.0)
+    unseen = bits.pack(cards.onehot(step.unseen))
+    number = jnp.where(is_draw & theirs, step.opponent_drew, 0)
     after_draw = gain(key, hands, unseen, number)
     # The difference of nested canonical sets has the types gained.
     drawn = bits.where(number > 0, _without(after_draw, hands), drawn)
@@ -278,14 +277,12 @@ def _without(a: Words, b: Words) -> Words:
     return bits.map_words(lambda x, y: x & ~y, a, b)
 
 
-def _log_seen_draw(hands: Words, before: Observation, after: Observation, laid: Array) -> Array:
-    """Compute the log probability of the cards that the observer drew, or that anybody drew and laid (type, or -1): float32[N].
+def _log_seen_draw(hands: Words, before: Observation, step: Step) -> Array:
+    """Compute the log probability of the cards drawn in sight: float32[N].
 
     With n cards of the deck seen, of J_t types, it is prod_t C(U_t - H_t, J_t) / C(|U| - |H|, n).
     """
-    unseen = history.unseen_at_draw(before, after).astype(jnp.int32)
-    drawn = history.observer_drew(before, after).astype(jnp.int32)
-    drawn += (jnp.arange(cards.NUM_TYPES) == laid).astype(jnp.int32)
+    unseen, drawn = step.unseen.astype(jnp.int32), step.seen.astype(jnp.int32)
     left = jnp.maximum(unseen[None] - bits.type_counts(hands), 0)
     deck_count = unseen.sum(dtype=jnp.int32) - before.opponent_count.astype(jnp.int32)
     return log_binomial(left, drawn[None]).sum(-1) - log_binomial(deck_count, drawn.sum(dtype=jnp.int32))

@@ -18,7 +18,7 @@ from jax.typing import ArrayLike
 
 from unojax import cards, game
 from unojax.belief import history, turns
-from unojax.belief.history import Prior
+from unojax.belief.history import Prior, Step
 from unojax.belief.joint_table import (
     UnexplainedError,
     along,
@@ -36,7 +36,7 @@ from unojax.belief.opponents import (
     type_prior,
     uniform_opponent,
 )
-from unojax.belief.turns import Known, Step
+from unojax.belief.turns import Known
 from unojax.observation import Observation, check_counts, check_observation, check_transition
 from unojax.rules import Rules
 
@@ -239,16 +239,16 @@ def exact_update(
     check_transition(belief.rules, before, after, "exact_update")
     if not (np.array_equal(belief.unseen, before.unseen) and belief.hand_count == int(before.opponent_count)):
         raise ValueError("`before` does not show the position of this belief: the unseen cards or the opponent's count differ")
-    is_one_step, shown, played_type, opponent_drew, drawn, unseen, laid = jax.device_get(_read(before, after))
+    is_one_step, step = jax.device_get(_read(before, after))
     if not is_one_step:
         raise ValueError("`before` and `after` are not one transition apart; feed the observer's view of every transition")
-    if shown == game.NO_ACTION:
+    if step.action == game.NO_ACTION:
         return belief, 0.0
-    if shown != action:
-        raise ValueError(f"action {action} does not lead from `before` to `after`; {shown} does")
+    if step.action != action:
+        raise ValueError(f"action {action} does not lead from `before` to `after`; {step.action} does")
 
     known = Known(belief.probs, belief.drawn, belief.hand_count, 0.0)
-    step = Step(action, int(played_type), int(opponent_drew), drawn.astype(np.int64), unseen.astype(np.int64), int(laid))
+    step = Step(*(part.astype(np.int64) for part in step))
     known = turns.update(known, belief.types, before, after, step, opponent)
     left = np.asarray(after.unseen, np.int64)
     return ExactBelief(known.probs, belief.types, left, known.hand_count, belief.rules, known.drawn), known.log_evidence
@@ -310,10 +310,6 @@ def exact_given_hand(belief: ExactBelief, hand: np.ndarray | Array) -> tuple[Exa
 
 
 @jax.jit
-def _read(before: Observation, after: Observation) -> tuple[Array, ...]:
-    """Read all public facts of one transition in one program."""
-    action = history.infer_action(before, after)
-    is_one_step, played_type = history.is_one_step(before, after), history.played_type(after)
-    drew, own = history.opponent_drew(before, after), history.observer_drew(before, after)
-    unseen, laid = history.unseen_at_draw(before, after), history.laid_type(before, after)
-    return is_one_step, action, played_type, drew, own, unseen, laid
+def _read(before: Observation, after: Observation) -> tuple[Array, Step]:
+    """Return whether two observations are one step apart, and the step."""
+    return history.is_one_step(before, after), history.read_step(before, after)

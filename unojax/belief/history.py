@@ -7,7 +7,7 @@ hand, not `last_action`, so they also support positions set up by hand. All are 
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -81,6 +81,57 @@ def laid_card(before: Observation, after: Observation) -> Array:
     names = ("deck_count", "top_rank", "color", "penalty", "current_player")
     differs = jnp.stack([getattr(before, name) != getattr(after, name) for name in names]).any()
     return differs & (before.penalty == 0) & ~after.terminated
+
+
+class Step(NamedTuple):
+    """Public facts of one transition.
+
+    Attributes:
+        action: int32[] as from `infer_action`.
+        theirs: bool[] the opponent moved.
+        draws_on: bool[] action 60, if it is that, was a draw and no pass.
+        played_type: int32[] card type 0..53 of a play.
+        laid: int32[] card type that a draw laid on the pile at once (`Rules.play_drawn` "auto"); -1 if none.
+        reshuffled: bool[] the pile went back into the deck, before any draw.
+        opponent_drew: int32[] number of cards that the opponent drew and kept.
+        seen: int8[54] cards whose draw the observer saw, by type: its own, and the card laid.
+        unseen: int8[54] cards of opponent and deck before the first card drawn, after a reshuffle.
+    """
+
+    action: Array
+    theirs: Array
+    draws_on: Array
+    played_type: Array
+    laid: Array
+    reshuffled: Array
+    opponent_drew: Array
+    seen: Array
+    unseen: Array
+
+
+def read_step(before: Observation, after: Observation) -> Step:
+    """Read the public facts of the transition between two observations."""
+    rules, action = before.rules, infer_action(before, after)
+    drew, seen, grown = opponent_drew(before, after), observer_drew(before, after), after.opponent_count > before.opponent_count
+    composition = jnp.asarray(np.asarray(rules.deck, np.int8))
+    unseen, laid = composition - cards.counts(before.hand) - cards.counts(after.pile), jnp.int32(-1)
+    num_before, num_after = before.pile.sum(-1), after.pile.sum(-1)
+    if rules.play_drawn == "auto":
+        is_laid = (action == cards.DRAW) & ~((drew > 0) | seen.any()) & ~after.terminated
+        laid = jnp.where(is_laid, played_type(after), -1).astype(jnp.int32)
+        card_laid = (np.arange(cards.NUM_TYPES) == laid).astype(np.int8)
+        seen, unseen, num_after = seen + card_laid, unseen + card_laid, num_after - is_laid.astype(jnp.int32)
+    return Step(
+        action=action,
+        theirs=opponent_moved(before),
+        draws_on=grown | after.terminated,
+        played_type=played_type(after),
+        laid=laid,
+        reshuffled=num_after < num_before,
+        opponent_drew=drew,
+        seen=seen,
+        unseen=unseen,
+    )
 
 
 def is_one_step(before: Observation, after: Observation) -> Array:
@@ -245,16 +296,17 @@ def is_consistent(before: Observation, action: Array, after: Observation) -> Arr
         ValueError: If the rules of the two differ.
     """
     agreed_rules(before.rules, after.rules)
-    rules, theirs, shown = before.rules, opponent_moved(before), infer_action(before, after)
+    rules, step = before.rules, read_step(before, after)
+    theirs, shown = step.theirs, step.action
     is_play, is_draw = (shown >= 0) & (shown < cards.DRAW), shown == cards.DRAW
     types = np.arange(cards.NUM_TYPES)
     hand, hand_after, pile, pile_after = (
         cards.counts(onehot).astype(jnp.int32) for onehot in (before.hand, after.hand, before.pile, after.pile)
     )
-    played = ((types == played_type(after)) & is_play).astype(jnp.int32)
-    laid = (types == laid_type(before, after)).astype(jnp.int32)
+    played = ((types == step.played_type) & is_play).astype(jnp.int32)
+    laid = (types == step.laid).astype(jnp.int32)
     top = jnp.zeros_like(pile) if rules.reshuffle_top else (types == played_type(before)).astype(jnp.int32)
-    left = jnp.where(is_draw & reshuffled(before, after), top, pile)
+    left = jnp.where(is_draw & step.reshuffled, top, pile)
     fits = (pile_after == left + played + laid).all() & (hand_after - hand + jnp.where(theirs, 0, played) >= 0).all()
 
     theirs_before, theirs_after, deck_after = (
@@ -279,15 +331,6 @@ def belongs(before: Observation, action: Array, after: Observation) -> Array:
     return is_one_step(before, after) & ((shown < 0) | (shown == action))
 
 
-def laid_type(before: Observation, after: Observation) -> Array:
-    """Return the type 0..53 of the card that a draw laid on the pile at once (`Rules.play_drawn` "auto"): int32[], -1 if none."""
-    if before.rules.play_drawn != "auto":
-        return jnp.int32(-1)
-    is_draw = infer_action(before, after) == cards.DRAW
-    kept = (opponent_drew(before, after) > 0) | observer_drew(before, after).any()
-    return jnp.where(is_draw & ~kept & ~after.terminated, played_type(after), -1).astype(jnp.int32)
-
-
 def unseen_words(observation: Observation) -> Words:
     """Return the opponent's hand and the deck together: a packed canonical set."""
     not_in_pile = _rest(bits.all_cards(observation.rules.deck), bits.pack(observation.pile))
@@ -297,25 +340,6 @@ def unseen_words(observation: Observation) -> Words:
 def played_type(after: Observation) -> Array:
     """Return the card type 0..53 on top after a play, which is the played card: int32[]."""
     return cards.type_of(after.color, after.top_rank)
-
-
-def reshuffled(before: Observation, after: Observation) -> Array:
-    """Return whether the pile went back into the deck (before the draw, if there was one): bool[].
-
-    Its top card stays, except under `Rules.reshuffle_top`.
-    """
-    if before.rules.play_drawn != "auto":
-        return after.pile.sum(-1) < before.pile.sum(-1)
-    return after.pile.sum(-1) - (laid_type(before, after) >= 0).astype(jnp.int32) < before.pile.sum(-1)
-
-
-def unseen_at_draw(before: Observation, after: Observation) -> Array:
-    """Count the cards of opponent and deck at a draw, after a reshuffle and before the first card: int8[54]."""
-    composition = jnp.asarray(np.asarray(before.rules.deck, np.int8))
-    unseen = composition - cards.counts(before.hand) - cards.counts(after.pile)
-    if before.rules.play_drawn != "auto":
-        return unseen
-    return unseen + (np.arange(cards.NUM_TYPES) == laid_type(before, after)).astype(np.int8)
 
 
 def opponent_drew(before: Observation, after: Observation) -> Array:

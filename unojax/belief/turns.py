@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from unojax import cards
-from unojax.belief import asked, history
+from unojax.belief import asked
+from unojax.belief.history import Step
 from unojax.belief.joint_table import along, choose, condition, draw_one, product, shifted, without
 from unojax.belief.opponents import OpponentModel
 from unojax.observation import Observation
@@ -46,66 +47,49 @@ class Known(NamedTuple):
         return self._replace(probs=drawn.sum(0), drawn=drawn, log_evidence=self.log_evidence + log_evidence)
 
 
-class Step(NamedTuple):
-    """Public facts of a step, on the host, with the names of the functions of `history`.
-
-    `unseen` is before the first card drawn; `laid` is the type of a card laid at once, or -1.
-    """
-
-    action: int
-    played_type: int
-    opponent_drew: int
-    observer_drew: np.ndarray
-    unseen: np.ndarray
-    laid: int
-
-
 def update(
     known: Known, types: np.ndarray, before: Observation, after: Observation, step: Step, opponent: OpponentModel
 ) -> Known:
-    """Condition on an observed step."""
-    rules, deck = before.rules, np.asarray(before.rules.deck)
-    if step.laid >= cards.WILD_TYPE:
+    """Condition on an observed step, whose facts are on the host."""
+    rules, deck, action, laid = before.rules, np.asarray(before.rules.deck), int(step.action), int(step.laid)
+    unseen, seen = np.asarray(step.unseen), np.asarray(step.seen)
+    in_deck = int(unseen.sum()) - known.hand_count
+    if laid >= cards.WILD_TYPE:
         # Its colour is one of four.
         known = known._replace(log_evidence=known.log_evidence - math.log(cards.NUM_COLORS))
-    if not bool(history.opponent_moved(before)):
-        drawn = step.observer_drew.copy()
-        if step.laid >= 0:
-            drawn[step.laid] += 1
-        if drawn.any():
-            in_deck = int(step.unseen.sum()) - known.hand_count
-            ways = product(types, lambda t, held: choose(step.unseen[t] - held, drawn[t]), deck)
-            known = known.given(ways / math.comb(in_deck, int(drawn.sum())))
-        if step.action == cards.CHALLENGE:
+    if not step.theirs:
+        if seen.any():
+            ways = product(types, lambda t, held: choose(unseen[t] - held, seen[t]), deck)
+            known = known.given(ways / math.comb(in_deck, int(seen.sum())))
+        if action == cards.CHALLENGE:
             lacks = np.zeros(known.probs.shape)
             lacks[without(types, cards.COLOR_OF_TYPE == int(before.contested))] = 1.0
             is_guilty = int(after.current_player) != int(before.current_player)
             known = known.given(1.0 - lacks if is_guilty else lacks)
         return known
 
-    if step.action not in (cards.DRAW, cards.CHALLENGE):
+    if action not in (cards.DRAW, cards.CHALLENGE):
         return _play(known, types, before, step, opponent)
-    draws_on = step.opponent_drew > 0 or step.laid >= 0 or bool(after.terminated)
+    draws_on = bool(step.draws_on) or laid >= 0
     if known.drawn is None:
-        known = known.given(asked.likelihood(before, step.action, known.probs > 0, types, opponent)[0])
+        known = known.given(asked.likelihood(before, action, known.probs > 0, types, opponent)[0])
     else:
         # This action is a pass if the drawn card was playable, and another draw if it was not.
         weights = np.zeros(known.drawn.shape)
         for axis in np.flatnonzero(known.drawn.reshape(len(types), -1).any(-1)):
-            told = asked.likelihood(before, step.action, known.drawn[axis] > 0, types, opponent, int(types[axis]))
+            told = asked.likelihood(before, action, known.drawn[axis] > 0, types, opponent, int(types[axis]))
             weights[axis] = told[0] * (told[1] != draws_on)
         known = known.split(weights)._replace(drawn=None)
-    if step.laid >= 0:
-        axis = int(np.flatnonzero(types == step.laid)[0])
+    if laid >= 0:
+        axis = int(np.flatnonzero(types == laid)[0])
         held = along(np.arange(known.probs.shape[axis]), axis, known.probs.ndim)
-        in_deck = int(step.unseen.sum()) - known.hand_count
-        return known.given(np.broadcast_to(np.maximum(step.unseen[step.laid] - held, 0) / in_deck, known.probs.shape))
+        return known.given(np.broadcast_to(np.maximum(unseen[laid] - held, 0) / in_deck, known.probs.shape))
     is_plain = int(before.penalty) == 0 and step.opponent_drew == 1
     if is_plain and (rules.play_drawn != "no" or rules.draw_until_playable):
         return _draw_and_look(known, types, before, after, step)
     probs, hand_count = known.probs, known.hand_count
-    for _ in range(step.opponent_drew):
-        probs = draw_one(probs, types, step.unseen, hand_count)
+    for _ in range(int(step.opponent_drew)):
+        probs = draw_one(probs, types, unseen, hand_count)
         hand_count += 1
     return known._replace(probs=probs, hand_count=hand_count)
 
@@ -113,10 +97,10 @@ def update(
 def _play(known: Known, types: np.ndarray, before: Observation, step: Step, opponent: OpponentModel) -> Known:
     axis = int(np.flatnonzero(types == step.played_type)[0])
     held = known if known.drawn is None else known._replace(probs=known.drawn[axis])
-    drawn = -1 if known.drawn is None else step.played_type
+    drawn = -1 if known.drawn is None else int(step.played_type)
     may_hold = held.probs > 0
     may_hold[(slice(None),) * axis + (0,)] = False
-    played = held.given(asked.likelihood(before, step.action, may_hold, types, opponent, drawn)[0])
+    played = held.given(asked.likelihood(before, int(step.action), may_hold, types, opponent, drawn)[0])
     return played._replace(probs=shifted(played.probs, axis, -1), hand_count=known.hand_count - 1)
 
 

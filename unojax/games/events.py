@@ -25,7 +25,7 @@ import jax
 import numpy as np
 
 from unojax import cards, text
-from unojax.belief.history import infer_action, laid_type
+from unojax.belief.history import read_step
 from unojax.observation import Observation
 from unojax.rules import Rules
 from unojax.text.notation import in_notation, parse_counts
@@ -152,7 +152,8 @@ def next_event(words: deque[str], view: Observation, names: tuple[str, str]) -> 
 
 def event_between(before: Observation, after: Observation) -> Event:
     """Return the event between two views of one player."""
-    action, rules = int(_infer_action(before, after)), before.rules
+    step, rules = jax.device_get(_read_step(before, after)), before.rules
+    action, laid = int(step.action), int(step.laid)
     is_mine, goes_on = bool(before.is_my_turn), bool(after.has_drawn)
     if 0 <= action < cards.DRAW:
         return Event("play", text.format_action(action))
@@ -160,7 +161,6 @@ def event_between(before: Observation, after: Observation) -> Event:
         passes = int(after.current_player) != int(before.current_player)
         return Event("challenge", (WON if passes else LOST) if is_mine else "")
     drawn = np.maximum(cards.count_types(after.hand).astype(int) - cards.count_types(before.hand), 0)
-    laid = int(_laid_type(before, after))
     if laid >= 0:
         return Event("draw", text.format_action(int(after.color) * cards.NUM_RANKS + int(after.top_rank)))
     if is_mine and drawn.any():
@@ -245,5 +245,4 @@ def _is_card(word: str) -> bool:
     return word.partition(":")[0] in cards.TYPE_NAMES
 
 
-_infer_action = jax.jit(infer_action)
-_laid_type = jax.jit(laid_type)
+_read_step = jax.jit(read_step)

@@ -20,6 +20,7 @@ from jax.scipy.special import gammaln
 
 from unojax import bits, cards
 from unojax.belief import history as reading
+from unojax.belief.history import Step
 from unojax.belief.particles import proposals, public
 from unojax.belief.particles.belief import Belief
 from unojax.belief.particles.public import FAILS, FITS, HOLDS_COLOR, PublicHistory
@@ -195,9 +196,9 @@ def read_transition(
     rules, old = before.rules, belief.public
     inconsistent = ~(reading.is_consistent(before, action, after) & (belief.seen == reading.fingerprint(before)))
     # Nothing moves in a finished game, or if the rules reject the action.
-    action = reading.infer_action(before, after)
+    step = reading.read_step(before, after)
+    action, theirs = step.action, step.theirs
     moved = ~inconsistent & (action >= 0)
-    theirs = reading.opponent_moved(before)
     is_draw, is_challenge = moved & (action == cards.DRAW), moved & (action == cards.CHALLENGE)
     plays = moved & ~is_draw & ~is_challenge
     their_draw = is_draw & theirs
@@ -207,7 +208,7 @@ def read_transition(
     new, record = old, public.observed_choice(old, before, action)
     is_choice = (plays | is_challenge) & theirs
     if not rules.has_plain_steps:
-        is_choice |= their_draw & _is_evidence(before, after)
+        is_choice |= their_draw & _is_evidence(before, step)
     new = public.append(new, record, is_choice)
 
     # Facts that the opponent proved apply before its draw.
@@ -217,12 +218,11 @@ def read_transition(
     if rules.play_drawn == "may" and rules.draw_until_playable:
         # A player passes if it could play the card just drawn, and draws again if it could not.
         drawn_again = their_draw & has_drawn
-        draws_on = _draws_on(before, after)
         is_last = jnp.arange(old.max_slots) == old.num_slots - 1
-        misfits = jnp.where(drawn_again & is_last, _misfits(before, fits=~draws_on), np.uint32(0))
+        misfits = jnp.where(drawn_again & is_last, _misfits(before, fits=~step.draws_on), np.uint32(0))
         forbidden = forbidden | misfits
         if rules.draw_four_depends_on_hand:
-            new = public.append(new, public.observed_choice(old, before, jnp.int32(FAILS)), drawn_again & draws_on)
+            new = public.append(new, public.observed_choice(old, before, jnp.int32(FAILS)), drawn_again & step.draws_on)
     if rules.wild_draw_four == "challenge":
         guilty = is_challenge & ~theirs & (after.current_player != before.current_player)
         new = public.append(new, public.observed_choice(old, before, jnp.int32(HOLDS_COLOR)), guilty)
@@ -231,20 +231,17 @@ def read_transition(
     open_slots = jnp.full(old.max_slots, old.max_slots, jnp.int32)
     open_slots = open_slots.at[place].set(jnp.arange(old.max_slots, dtype=jnp.int32), mode="drop")
 
-    reshuffles = is_draw & reading.reshuffled(before, after)
-    laid = reading.laid_type(before, after)
-    drawn, deck_count = _seen_cards(before, after, laid)
-    sees = is_draw & (~theirs | (laid >= 0))
-    num_seen = jnp.where(sees, drawn.sum(dtype=jnp.int32), 0)
-    num_unseen = jnp.where(their_draw, reading.opponent_drew(before, after), 0)
+    sees = is_draw & (~theirs | (step.laid >= 0))
+    num_seen = jnp.where(sees, step.seen.sum(dtype=jnp.int32), 0)
+    num_unseen = jnp.where(their_draw, step.opponent_drew, 0)
     could_be, fact = _shown_of_drawn_card(before, after)
     looks = (num_unseen > 0) & (before.penalty == 0)
     could_be = jnp.where(looks, could_be, bits.ALL_SLOTS)
     # The card played may be one of those known; a card just drawn is not.
-    is_played = plays & theirs & ~has_drawn & (np.arange(cards.NUM_TYPES) == reading.played_type(after))
+    is_played = plays & theirs & ~has_drawn & (np.arange(cards.NUM_TYPES) == step.played_type)
     new = PublicHistory(
         allowed=new.allowed & ~forbidden,
-        recent=new.recent & ~reshuffles,
+        recent=new.recent & ~(is_draw & step.reshuffled),
         num_slots=new.num_slots,
         records=new.records,
         num_records=new.num_records,
@@ -255,9 +252,9 @@ def read_transition(
     if fact is not None:
         new = public.append(new, public.observed_choice(new, before, fact), looks)
 
-    num_copies = before.unseen[jnp.maximum(reading.played_type(after), 0)].astype(jnp.float32)
+    num_copies = before.unseen[jnp.maximum(step.played_type, 0)].astype(jnp.float32)
     log_constant = jnp.where(plays & theirs & ~has_drawn, jnp.log(num_copies), 0.0)
-    log_constant += jnp.where(sees, _log_seen_draw(before, after, drawn, deck_count, laid), 0.0)
+    log_constant += jnp.where(sees, _log_seen_draw(before, step), 0.0)
     high, low = threefry(key, (jnp.uint32(1), jnp.uint32(0)))
     num_open = is_open.sum(dtype=jnp.int32)
     return Transition(
@@ -271,13 +268,13 @@ def read_transition(
         plays=plays & theirs & ~has_drawn,
         plays_drawn=plays & theirs & has_drawn,
         observer_plays=plays & ~theirs,
-        reshuffles=reshuffles,
+        reshuffles=is_draw & step.reshuffled,
         forbidden=forbidden,
         open_slots=open_slots,
         num_open=num_open,
-        seen=jnp.cumsum(drawn, dtype=jnp.int32),
+        seen=jnp.cumsum(step.seen, dtype=jnp.int32),
         num_seen=num_seen,
-        observer_keeps=laid < 0,
+        observer_keeps=step.laid < 0,
         num_unseen=num_unseen,
         could_be=could_be,
         old=old,
@@ -292,24 +289,19 @@ def most_records_per_step(rules: Rules) -> int:
     return 1 + rules.draw_four_depends_on_hand
 
 
-def _is_evidence(before: Observation, after: Observation) -> Array:
+def _is_evidence(before: Observation, step: Step) -> Array:
     """Return whether a draw or pass of the opponent was a choice, beyond the evidence of `types_ruled_out`: bool[]."""
     rules, never = before.rules, jnp.bool_(False)
     is_free = before.penalty == 0
     at_will = is_free & ~before.has_drawn if rules.may_draw else never
     if rules.play_drawn == "may":
-        at_will |= before.has_drawn & ~_draws_on(before, after)
+        at_will |= before.has_drawn & ~step.draws_on
     if rules.stacking:
         can_answer = before.contested >= 0 if rules.wild_draw_four == "challenge" else jnp.bool_(True)
         is_two = before.top_rank == cards.DRAW_TWO
         by_type = is_two | (rules.wild_draw_four == "any") if not rules.may_draw else never
         at_will |= ~is_free & (can_answer | is_two) & ~by_type
     return at_will | (before.contested >= 0)
-
-
-def _draws_on(before: Observation, after: Observation) -> Array:
-    """Return whether action 60 was a draw (or else a pass): bool[]."""
-    return (after.opponent_count > before.opponent_count) | after.terminated
 
 
 def _misfits(before: Observation, fits: Array) -> Array:
@@ -341,27 +333,20 @@ def _shown_of_drawn_card(before: Observation, after: Observation) -> tuple[Array
     return bits.ALL_SLOTS & ~_misfits(before, fits), fact
 
 
-def _seen_cards(before: Observation, after: Observation, laid: Array) -> tuple[Array, Array]:
-    """Return the cards that the observer drew, or that anyone drew and laid, int32[54], and the size of the deck before."""
-    drawn = cards.counts(after.hand).astype(jnp.int32) - cards.counts(before.hand).astype(jnp.int32)
-    if before.rules.play_drawn == "auto":
-        drawn += (jnp.arange(cards.NUM_TYPES) == laid).astype(jnp.int32)
-    unseen = reading.unseen_at_draw(before, after)
-    return drawn, unseen.sum(dtype=jnp.int32) - before.opponent_count.astype(jnp.int32)
-
-
-def _log_seen_draw(before: Observation, after: Observation, drawn: Array, deck_count: Array, laid: Array) -> Array:
+def _log_seen_draw(before: Observation, step: Step) -> Array:
     """Compute the part of the evidence of a seen draw that all particles share: float32[] nats.
 
     It is the ways to draw the same multiset (orders, and copies of each type), each card being 1 of those left in the deck.
     """
+    drawn = step.seen.astype(jnp.int32)
     number, index = drawn.sum(dtype=jnp.int32), jnp.arange(before.rules.num_cards)
+    deck_count = step.unseen.sum(dtype=jnp.int32) - before.opponent_count.astype(jnp.int32)
     left = jnp.maximum(deck_count - index, 1).astype(jnp.float32)
     log_prob = gammaln(number.astype(jnp.float32) + 1.0) - jnp.where(index < number, jnp.log(left), 0.0).sum()
-    log_prob += log_binomial(reading.unseen_at_draw(before, after), drawn).sum()
+    log_prob += log_binomial(step.unseen, drawn).sum()
     if before.rules.play_drawn == "auto":
         # The colour of a wild that is laid is uniform over four.
-        log_prob -= jnp.where(laid >= cards.WILD_TYPE, math.log(cards.NUM_COLORS), 0.0)
+        log_prob -= jnp.where(step.laid >= cards.WILD_TYPE, math.log(cards.NUM_COLORS), 0.0)
     return log_prob
 
 
