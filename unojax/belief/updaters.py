@@ -279,38 +279,13 @@ class UniformFilter(_Modelless):
 
 
 @dataclass(frozen=True)
-class Oracle(_Modelless):
-    """Oracle baseline: the opponent's actual hand, to measure the value of knowing it. Only `unojax.agents.reveal` shows it."""
-
-    name = "oracle"
-
-    def init(self, key: Array, observation: Observation) -> bits.Words:
-        return bits.empty(jnp.uint32(0))
-
-    def update(
-        self, key: Array, belief: bits.Words, before: Observation, action: Array, after: Observation
-    ) -> tuple[bits.Words, Info]:
-        return belief, Info()
-
-    def see(self, state: State, player: Array) -> bits.Words:
-        """Return the belief of a player who sees the other hand."""
-        return bits.pack(state.hands[1 - player])
-
-    def hands(self, key: Array, belief: bits.Words, observation: Observation) -> Hands:
-        return Hands.alike(bits.map_words(lambda w: w[None], belief))
-
-    def count_probs(self, belief: bits.Words, observation: Observation) -> Array:
-        return (bits.type_counts(belief)[:, None] == jnp.arange(5)).astype(jnp.float32)
-
-
-@dataclass(frozen=True)
 class GivenHands(_Modelless):
     """An updater whose belief, `Hands`, is given before each decision instead of remembered."""
 
     name = "given hands"
 
     def init(self, key: Array, observation: Observation) -> Hands:
-        return Hands.alike(bits.map_words(lambda w: w[None], bits.empty(jnp.uint32(0))))
+        return Hands.alike(bits.empty(jnp.zeros(1)))
 
     def update(self, key: Array, belief: Hands, before: Observation, action: Array, after: Observation) -> tuple[Hands, Info]:
         return belief, Info()
@@ -320,6 +295,20 @@ class GivenHands(_Modelless):
 
     def count_probs(self, belief: Hands, observation: Observation) -> Array:
         return filled_count_probs(belief, observation)
+
+
+@dataclass(frozen=True)
+class Oracle(GivenHands):
+    """Oracle baseline: the opponent's actual hand, to measure the value of knowing it. Only `unojax.agents.reveal` shows it."""
+
+    name = "oracle"
+
+    def see(self, state: State, player: Array) -> Hands:
+        """Return the belief of a player who sees the other hand."""
+        return Hands.alike(bits.map_words(lambda word: word[None], bits.pack(state.hands[1 - player])))
+
+    def count_probs(self, belief: Hands, observation: Observation) -> Array:
+        return summary.count_probs(belief)
 
 
 @dataclass(frozen=True)
