@@ -1,10 +1,8 @@
 """Adapt the number of particles to the position: more near the end of the game, or after uneven weights.
 
-The number of particles is a shape, so each number costs a compilation. The host therefore chooses it from a few fixed sizes, and
-`AdaptiveFilter` resizes the belief between two updates.
-
-A schedule pays off only for questions about the end of games; play and advice use a fixed size. RMS errors of P(holds), 24 games
-of linear against linear:
+Each number of particles costs a compilation, so the host chooses it from a few fixed sizes, and `AdaptiveFilter` resizes the
+belief between two updates. It pays off only for questions about the end of games. RMS errors of P(holds), 24 games of linear
+against linear:
 
                         all positions   two cards or fewer   ms an update
     fixed 1024               .0097             .0081              3.5
@@ -108,8 +106,7 @@ class AdaptiveFilter(ParticleBased):
 def resize(belief: Belief, key: Array, *, num_particles: int) -> Belief:
     """Resample a belief to another number of equally weighted particles; jit-able with `num_particles` static.
 
-    Systematic resampling copies a particle of weight w M w times, rounded up or down, and never if w is zero. The next
-    rejuvenation moves separate the copies. A belief that already has that size is returned unchanged, with its weights.
+    A belief that already has that size is returned unchanged, with its weights.
 
     Raises:
         ValueError: If `num_particles` is not positive.

@@ -1,18 +1,14 @@
 """The plain bootstrap particle filter (Gordon, Salmond, Smith 1993), for comparison with `unojax.belief.particles`.
 
-A particle is a hand of the opponent; the deck is the unseen cards without the hand. The filter simulates the opponent's draws,
+A particle is a hand of the opponent, and the card drawn last in a turn that continues. The filter simulates the opponent's draws,
 and every other observation multiplies the weight by its probability given the hand:
 
     the opponent plays a            pi(a | H); 0 if H does not allow it
     the opponent could not play     1 if H holds no playable card, else 0
     the observer draws J            prod_t C(U_t - H_t, J_t) / C(|U| - |H|, |J|)
 
-A particle also stores the card drawn in a turn that continues. The evidence of a draw, a pass or a challenge multiplies the
-weight too.
-
-The filter is unbiased for the evidence and consistent as N grows. However, a particle survives a play only if it happens to hold
-the card, and no step renews the hands. On the full deck all weights reach zero in most games; the belief then restarts at the
-present position, and `Info.depleted` is set.
+The filter is unbiased for the evidence and consistent as N grows, but no step renews the hands. On the full deck all weights
+reach zero in most games; the belief then restarts at the present position, and `Info.depleted` is set.
 """
 
 from __future__ import annotations

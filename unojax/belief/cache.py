@@ -83,9 +83,8 @@ class CacheEntry(NamedTuple):
 class BeliefCache:
     """Beliefs by the observer's past observations: the state and the history.
 
-    An entry's key is a digest of the whole sequence of canonical observations, which determine the actions too. The belief for a
-    sequence is always that of `track`, independent of the cache's contents. With 1024 particles an entry takes about 0.4 MB.
-    Not thread-safe.
+    An entry's key is a digest of the whole sequence of observations, which determine the actions too. The belief for a sequence
+    is that of `track`. With 1024 particles an entry takes about 0.4 MB. Not thread-safe.
 
     Args:
         updater: Updater of the beliefs; by default the particle filter with the uniform prior.
@@ -133,7 +132,7 @@ class BeliefCache:
 
         Args:
             observations: Observations of one player, one before the first transition and one after each; unbatched. The first may
-                lie in mid-game: the belief is then that of an observer without knowledge of earlier positions.
+                lie in mid-game.
 
         Raises:
             ValueError: If the sequence is empty, an observation is a batch, or two in a row are not one transition apart.

@@ -36,9 +36,7 @@ class OpponentModel(Protocol):
     def __call__(self, observation: Observation, legal_mask: Array, /) -> Array:
         """Return likelihoods of the actions, float32[A], for `legal_mask`, bool[A] with A = `Rules.num_actions`.
 
-        They are in [0, 1] and need not add up to 1. A factor common to all hands scales the evidence, and a factor that depends
-        on the hand is information about it. The particle filter multiplies several likelihoods in float32: it treats NaN and
-        numbers far above 1 as impossible.
+        They are in [0, 1] and need not add up to 1. The particle filter treats NaN and numbers far above 1 as impossible.
         """
         ...
 
@@ -124,11 +122,7 @@ consistent_opponent: Final = ConsistentOpponent()
 class Family:
     """An opponent of one of K types: it always follows the same one of K models, which filters infer.
 
-    A filter with a family tracks a belief over hand and type,
-
-        p(hand, type | history)  ~  p(type) p(hand) prod_t p_type(action_t | hand_t, public_t),
-
-    so that plays inform about the type, through all possible hands, and the type informs about the hand.
+    A filter with a family tracks p(hand, type | history)  ~  p(type) p(hand) prod_t p_type(action_t | hand_t, public_t).
 
     Attributes:
         models: K models that return probabilities: those of the legal actions add up to 1.
@@ -257,12 +251,11 @@ FAMILY: Final = "greedy|scarcest-color|actions-first|keep-wilds|linear|linear+0.
 """Types of the opponent called `family`, with a uniform prior: the shipped network's training opponent."""
 MINIMAX: Final = "greedy|scarcest-color|actions-first|keep-wilds|linear*6|linear+0.5*2"
 """Types of the opponent called `minimax`, the default of searches: the types of `FAMILY` with the minimax-regret prior (Savage
-1951). This prior equalises the cost of inferring the type, so that the largest cost is least. With a uniform prior, inference
-costs a search most against `linear`, and least against opponents of no listed type.
+1951), under which the largest cost of inferring the type is least.
 """
 PEER: Final = "greedy|scarcest-color|actions-first|keep-wilds|linear*40|linear+0.5*2"
-"""Types of the opponent called `peer`, the default of advisors: the types of `FAMILY`, with most of the prior on `linear`.
-Rollouts follow `linear` for the player, so the prior assumes an equally strong opponent until plays contradict it.
+"""Types of the opponent called `peer`, the default of advisors: the types of `FAMILY`, with most of the prior on `linear`, which
+rollouts follow for the player.
 """
 NAMED: Final = {"family": FAMILY, "minimax": MINIMAX, "peer": PEER}
 """Named families."""

@@ -4,9 +4,8 @@
     R(b, a)        `expected_reward`   sum_s b(s) sum_s' T(s' | s, a) R(s, a, s')
     P(s' | s, a)   `own_successors`    T composed over the opponent's replies, up to the player's next move
 
-The engine's transitions push a belief forward, independently of the rules and filters of `unojax.belief`. That `predict` agrees
-with the evidence of the following update therefore tests both. Everything runs on the host in NumPy float64, except transitions
-and the opponent model, which run on the device.
+The engine's transitions push a belief forward, independently of the filters of `unojax.belief`. Everything runs on the host in
+NumPy float64, except transitions and the opponent model, which run on the device.
 """
 
 from __future__ import annotations
@@ -170,9 +169,9 @@ def own_successors(
 ) -> Successors:
     """List the possible states at the next move of the player to move: T composed with the opponent's policy.
 
-    This is the transition of the POMDP in which the opponent is part of the environment. It sums over the chains of replies
-    that Skips and penalties cause; `State.step_count` distinguishes chains of different lengths. It is exact, so only for small
-    decks. The single-seat environments of `unojax.adapters` sample from it.
+    This is the transition of the POMDP in which the opponent is part of the environment; the single-seat environments of
+    `unojax.adapters` sample from it. It is exact, so only for small decks. Chains of replies of different lengths differ in
+    `State.step_count`.
 
     Args:
         state: Unfinished game.

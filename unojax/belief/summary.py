@@ -96,9 +96,8 @@ def types_by_name(belief: Belief | ExactBelief, opponent: Opponent) -> dict[str,
 def entropy(belief: WeightedHands) -> Array:
     """Compute the entropy of the weighted distinct hands, -sum_h p_h ln p_h with p_h the weight of all h: float32[] nats.
 
-    This plug-in estimate is biased downwards, by about (K - 1) / (2 N) for N equally weighted particles over K possible hands
-    if N is well above K (Miller 1955). It never exceeds ln N. With many more possible hands than particles, it measures the
-    diversity of the particles rather than the belief.
+    This plug-in estimate is biased downwards, by about (K - 1) / (2 N) for N equal weights over K possible hands if N is well
+    above K (Miller 1955). It never exceeds ln N.
     """
     return _entropy(_probs_of_distinct(*_single(belief)))
 

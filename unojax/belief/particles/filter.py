@@ -1,8 +1,7 @@
 """The particle filter over the opponent's hand: `belief_update`.
 
-A conditional proposal with an exact weight changes particles that contradict an event, instead of discarding them, and Metropolis
-moves rejuvenate them (`proposals` has the derivation). The filter is unbiased for the evidence and consistent as N grows, and
-hands that the history excludes have zero weight.
+Conditional proposals with exact weights change particles that contradict an event (`proposals`), and Metropolis moves rejuvenate
+them. The filter is unbiased for the evidence and consistent as N grows.
 """
 
 from __future__ import annotations
@@ -54,25 +53,24 @@ def belief_update(
         before, after: The observer's observations around the transition.
         action: Public action of the mover, integer scalar, as `infer_action(before, after)` recovers it.
         key: Key, threefry2x32; consumed.
-        opponent: Opponent model, static, or the `Family` that the belief was begun with. Proposals assume that any legal action
-            is possible, so a deterministic policy needs some `tremble`; in a `Family`, one of the types must give every legal
-            action a positive probability. A model may close over arrays, such as its parameters. Under `jax.vmap` over these,
-            updates run one after the other. Their derivatives are those of forward mode (`jax.jvp`), because JAX has no reverse
-            mode for loops of varying length.
+        opponent: Opponent model, static, or the `Family` that the belief was begun with. It must give every legal action a
+            positive probability, so a deterministic policy needs some `tremble`; in a `Family`, one of the types must. A model
+            may close over arrays, such as its parameters; under `jax.vmap` over these, updates run one after the other.
+            Derivatives are those of forward mode (`jax.jvp`).
         ess_threshold: Share of N below which the ESS makes the filter resample, static.
-        num_moves: Rejuvenation moves after a resampling, static; more if the ESS was far below N/2
-            (`weighing.MOST_ROUNDS`). Each renews one card of the hand, in turn. With fewer, resampled particles stay alike, and
-            marginals are noisier: 4.5 times the variance of N independent draws with one move, 1.3 times with the default.
+        num_moves: Rejuvenation moves after a resampling, static; up to `weighing.MOST_ROUNDS` times as many for a very low ESS.
+            Each renews one card of the hand. Marginals have 4.5 times the variance of N independent draws with one move, 1.3
+            times with the default.
 
     Returns:
         The belief after the transition, and diagnostics. The belief is unchanged if nothing moved (finished game, illegal
-        action), or if the observations contradict each other, the action or this belief (`Info.inconsistent`). That check uses
-        the card counts alone; `belief_update_checked` proves it by the rules of the game.
+        action), or if the card counts of the observations contradict each other, the action or this belief (`Info.inconsistent`).
+        `belief_update_checked` proves consistency by the rules of the game.
 
     Raises:
         ValueError: If an observation, the action, the belief or the key is a batch, the action is no integer or the key no key,
-            the rules of belief and observations differ, the belief was begun with other types of opponents, or an
-            option is out of range.
+            the rules of belief and observations differ, the belief was begun with other types of opponents, or an option is out
+            of range.
     """
     check_key(key, "belief_update")
     if belief.log_weights.ndim != 1:
@@ -94,11 +92,10 @@ def belief_update(
 def belief_update_checked(
     belief: Belief, before: Observation, action: Array, after: Observation, key: Array, **options: Any
 ) -> tuple[Belief, Info]:
-    """Run `belief_update`, with its `options`, and fail on observations that are not one transition apart; for debugging.
+    """Run `belief_update`, with its `options`, and prove that the observations are one transition apart; for debugging.
 
-    It proves by the rules of the game that the action leads from `before` to `after`, which doubles compile time.
-
-    After `jax.jit(checkify.checkify(belief_update_checked))(belief, before, action, after, key)`, `err.throw()` raises.
+    Compiling takes twice as long. Use it through `jax.jit(checkify.checkify(belief_update_checked))`, whose error's `throw()`
+    raises.
     """
     belief, info = belief_update(belief, before, action, after, key, **options)
     checkify.check(

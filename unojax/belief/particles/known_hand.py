@@ -1,16 +1,8 @@
 """Condition a belief on the opponent's whole hand: `belief_given_hand`.
 
-Given the hand, the future does not depend on the past: the belief begins again with the known cards, each in a slot that could
-hold only its type. Later exchanges (`proposals`) therefore never contradict it, and `PublicHistory.known` preserves the cards
-that are still held if the belief must be reinitialised.
-
-The past still informs about the opponent's type,
-
-    p(k | history, H)  ~  p(k | history) p(H | history, k)
-
-A particle rarely holds exactly H. So the cards of H leave the hand of every particle, one after the other, as if the opponent
-discarded them at random: the conditional proposal for a play (`proposals.condition_on_play`) has an exact weight. At the end, the
-opponent's choices are replayed in the changed trajectories. The weights estimate p(H | history, k) without bias.
+Given the hand, the future does not depend on the past, so the belief begins again with the known cards. The past still informs
+about the opponent's type: the cards of the hand leave every particle as if the opponent discarded them
+(`proposals.condition_on_play`), and the weights estimate p(hand | history, type) without bias.
 """
 
 from __future__ import annotations
@@ -52,9 +44,7 @@ def belief_given_hand(
     *,
     opponent: Opponent = uniform_opponent,
 ) -> tuple[Belief, Info]:
-    """Condition the belief on the opponent's hand, which the observer sees at a position.
-
-    All particles then hold this hand. Later updates continue from there, and know the cards that the opponent still holds.
+    """Condition the belief on the opponent's hand, which the observer sees at a position. All particles then hold this hand.
 
     Args:
         belief: Belief at the position.
@@ -64,10 +54,11 @@ def belief_given_hand(
         opponent: Opponent model of the belief, static; with a `Family`, the hand is evidence about the type.
 
     Returns:
-        The belief given the hand, and diagnostics: `Info.log_evidence` estimates ln P(hand | history), and `Info.depleted` means
-        that no trajectory of the particles leads to the hand; the posterior over types is then that before. The belief is
-        unchanged, and `Info.inconsistent`, if the hand is impossible at the position (its number of cards, or a card that the
-        observer sees elsewhere), the observation is not the belief's latest, or the opponent has drawn in a turn that continues.
+        The belief given the hand, and diagnostics: `Info.log_evidence` estimates ln P(hand | history). `Info.depleted`: no
+            trajectory
+        leads to the hand, and the posterior over types stays. `Info.inconsistent`, with an unchanged belief: the hand is
+        impossible at the position, the observation is not the belief's latest, or the opponent has drawn in a turn that
+        continues.
 
     Raises:
         ValueError: If the observation, the hand or the key is a batch, the rules of belief and observation differ, or the belief
@@ -125,7 +116,7 @@ def _log_joint(belief: Belief, observation: Observation, counts: Array, random: 
 def _without_hand(now: Trajectories, history: PublicHistory, counts: Array, random: Array) -> tuple[Trajectories, Array]:
     """Let all cards of a hand (int32[54]) leave every particle: the trajectories, and float32[N] log weights.
 
-    Types that few slots could hold come first. Slots exclude nested sets of types, so later types still find a slot.
+    Types that few slots could hold come first, so that later types still find a slot.
     """
     # A wild has no colour; its stand-in is ignored.
     colors = jnp.asarray(np.maximum(cards.COLOR_OF_TYPE, 0), jnp.uint32)

@@ -1,11 +1,9 @@
 """The GPU interpreter of the filter's stages: all games of a batch together, in few kernels for all their particles.
 
-The interpreter gathers games with a due stage, as many as fill the device. It works on them in loops of fixed length, and writes
-them back (`batching.Agenda`). The host only checks whether work remains. Most games are young and have few slots and records.
-Stages over slots therefore process most games on the first rows of the tables alone (`SHORT`), and likelihoods process the
-records in one row of blocks (`schedule`).
-
-`serial` gives the same particles, and weights that differ by the rounding of sums of logarithms.
+It gathers games with a due stage, as many as fill the device, works on them in loops of fixed length, and writes them back
+(`batching.Agenda`). Stages over slots process the many young games on the first rows of the tables alone (`SHORT`), and
+likelihoods process the records in one row of blocks (`schedule`). `serial` gives the same particles, and the same weights but for
+rounding.
 """
 
 from __future__ import annotations
@@ -47,11 +45,7 @@ from unojax.rules import Rules
 SHORT: Final = 64
 """Number of slots that suffices for nearly all games: in uniform play all but one in two hundred."""
 LANES: Final = {"rejuvenation": 2**17, "long rejuvenation": 2**14, "likelihood": 2**20, "reset": 2**13, "long": 2**13}
-"""Particles that a GPU works on at a time, besides those of `Stage.lanes`; "long" are the stages of games with many slots.
-
-The numbers fill a device and process the particles of a thousand games in uniform play in one pass; they are smaller for stages
-that few games need.
-"""
+"""Particles that a GPU works on at a time, besides those of `Stage.lanes`; "long" are the stages of games with many slots."""
 BLOCK_LANES: Final = {"likelihood": 5 * 2**19, "rejuvenation": 2**19, "long rejuvenation": 2**17}
 """Blocks of records that a GPU works on at a time, times particles."""
 MOVES_AT_A_TIME: Final = 12
@@ -143,7 +137,7 @@ def is_long(histories: PublicHistory) -> Array:
 
 
 def due_stages(of: Transition, rules: Rules) -> dict[str, Array]:
-    """Return the number of visits that the particles of each of G games need, by the name of the work: int32[G]."""
+    """Return the number of visits that each of G games needs, by the name of the work: int32[G]."""
     long, due = is_long(of.new), {}
     for _, stage in stages_of(rules):
         visits = -(-jax.vmap(stage.rounds)(of).astype(jnp.int32) // stage.at_a_time)
@@ -230,9 +224,9 @@ def _move_games(
     log_types: Array | None,
     options: Options,
 ) -> tuple[Trajectories, Array, Array]:
-    """Resample the particles of some games and make the first few rejuvenation moves; or the next, after those of `begun`.
+    """Resample the particles of some games and make the first few rejuvenation moves; or the next, after `begun` visits.
 
-    Also sum the mean share of particles that a move changes.
+    `state` has the tables, the log likelihoods, and the mean share of particles that a move changed.
     """
     tables, all_log_lik, changed = state
     now = _take(tables, at, slots)

@@ -1,11 +1,8 @@
 """Loops over the slots of trajectories, in two forms.
 
-On a CPU, XLA builds each array in a separate loop and recomputes the array's inputs in it. So decisions are packed into one array
-(a label, a slot, a packed sum) and computed once; dependent steps are cheap to repeat. Only filled slots are visited, in groups:
-`SERIAL`.
-
-On a GPU a loop with a length known only at run time costs more than visits to empty rows, and many rows make one kernel. There
-all rows of the arrays are visited at once: `PARALLEL`. Rows beyond the filled ones hold no card, so they change nothing.
+On a CPU, XLA builds each array in a separate loop and recomputes its inputs there. `SERIAL` therefore packs each decision into
+one array, computed once, and visits the filled slots only, in groups. On a GPU a loop of unknown length costs more than visits to
+empty rows: `PARALLEL` visits all rows at once. Rows beyond the filled ones hold no card, so they change nothing.
 """
 
 from __future__ import annotations
@@ -72,10 +69,9 @@ class Rows(ABC):
     def total_and_search(
         self, history: PublicHistory, share: Term, high: Term, zero: Array
     ) -> tuple[Array, Callable[[Array], Array]]:
-        """Sum `share(slot) + high(slot)` over the slots, uint32[N] in the low and in the high half, and search the shares.
+        """Sum `share(slot) + high(slot)`, uint32[N] in the low and in the high half, over the slots; and return a search.
 
-        Return the sums, and a function of thresholds uint32[N] below the sums of the shares: it counts the slots up to which the
-        shares sum to at most the threshold.
+        `search(threshold)` counts the slots up to which the shares sum to at most a threshold, uint32[N] below their sum.
         """
 
     @abstractmethod

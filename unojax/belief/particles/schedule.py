@@ -1,8 +1,8 @@
 """All past hands at once: the likelihood of the opponent's choices in the form for a GPU.
 
-`likelihood.log_likelihood` replays the choices one after the other. Here the history of a game becomes a **schedule** of uniform
-steps, four per block, and the blocks of all games form one row. A thread processes a block, from the hand that the particle held
-before it (`Past.starts`). So a few kernels suffice for any number of choices, and short games do not wait for long ones.
+The history of a game becomes a **schedule** of uniform steps, four per block, and the blocks of all games form one row. A thread
+processes a block, from the hand that the particle held before it (`Past.starts`). So a few kernels suffice for any number of
+choices, and short games do not wait for long ones. `likelihood.log_likelihood` replays the choices one after the other.
 """
 
 from __future__ import annotations

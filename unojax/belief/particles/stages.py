@@ -1,9 +1,7 @@
 """The events of the particle filter, each written once.
 
-A transition is one public action of one player. `read_transition` computes all its public facts. Its effect on the
-particles is a sequence of **stages** (`STAGES`): each defines the transitions for which it is due, its number of rounds, and the
-effect of a round on the particles of one game. Two interpreters run them: `serial` one game after the other, `parallel` a batch
-together.
+`read_transition` computes all public facts of a transition. Its effect on the particles is a sequence of **stages** (`STAGES`).
+Two interpreters run them: `serial` one game after the other, `parallel` a batch together.
 """
 
 from __future__ import annotations

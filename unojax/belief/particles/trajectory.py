@@ -1,12 +1,12 @@
 """Trajectories, the contents of particles.
 
 A particle is a complete trajectory of the hidden past in physical cards (slots 0..107 of the canonical layout, here *labels*):
-the label of each filled slot of the opponent's hand, the played ones, and those that the observer drew.
-Equal cards look the same, so players see types but never labels.
+the label of each filled slot of the opponent's hand, the played ones, and those that the observer drew. Players see types but
+never labels.
 
-Sets of N particles are stored as arrays uint32[4, N], whose rows are the words of `unojax.bits`, so one kernel changes a set.
-Code that needs several words of a set splits it (`as_words`), because XLA on a CPU would recompute a row of an array for
-each use. All functions work on N particles at once.
+Sets are arrays uint32[4, N], whose rows are the words of `unojax.bits`, so one kernel changes a set. Code that needs several
+words of a set splits it (`as_words`), because XLA on a CPU would recompute a row of an array for each use. All functions work on
+N particles at once.
 """
 
 from __future__ import annotations
