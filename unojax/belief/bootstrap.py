@@ -33,7 +33,6 @@ from unojax.belief.particles.likelihood import card_fits, choice_prob, start_log
 from unojax.belief.particles.public import Record
 from unojax.bits import Words
 from unojax.device import control, struct
-from unojax.device.combinatorics import log_binomial
 from unojax.device.tracing import traced_once
 from unojax.game.steps import single_action
 from unojax.observation import Observation, check_observation, check_transition
@@ -243,10 +242,8 @@ def _any_step(
         log_prob = jnp.where(is_challenge & ~theirs & (is_guilty != was_right), -jnp.inf, log_prob)
 
     # First the cards drawn face up, then the hidden ones.
-    log_seen = _log_seen_draw(hands, before, step)
+    log_seen = jax.vmap(partial(history.log_seen_draw, before, step))(bits.type_counts(hands))
     log_prob += jnp.where(is_draw & (~theirs | (step.laid >= 0)), log_seen, 0.0)
-    if rules.play_drawn == "auto":
-        log_prob -= jnp.where(step.laid >= cards.WILD_TYPE, jnp.log(jnp.float32(cards.NUM_COLORS)), 0.0)
     unseen = bits.pack(cards.onehot(step.unseen))
     number = jnp.where(is_draw & theirs, step.opponent_drew, 0)
     after_draw = gain(key, hands, unseen, number)
@@ -271,14 +268,3 @@ def _log_look(hands: Words, drawn: Words, record: Record, before: Observation, a
 def _without(a: Words, b: Words) -> Words:
     """Return the cards of the first set that are not in the second."""
     return bits.map_words(lambda x, y: x & ~y, a, b)
-
-
-def _log_seen_draw(hands: Words, before: Observation, step: Step) -> Array:
-    """Compute the log probability of the cards drawn in sight: float32[N].
-
-    With n cards of the deck seen, of J_t types, it is prod_t C(U_t - H_t, J_t) / C(|U| - |H|, n).
-    """
-    unseen, drawn = step.unseen.astype(jnp.int32), step.seen.astype(jnp.int32)
-    left = jnp.maximum(unseen[None] - bits.type_counts(hands), 0)
-    deck_count = unseen.sum(dtype=jnp.int32) - before.opponent_count.astype(jnp.int32)
-    return log_binomial(left, drawn[None]).sum(-1) - log_binomial(deck_count, drawn.sum(dtype=jnp.int32))

@@ -7,6 +7,7 @@ hand, not `last_action`, so they also support positions set up by hand. All are 
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Literal, NamedTuple
 
 import jax
@@ -17,6 +18,7 @@ from jax.typing import ArrayLike
 
 from unojax import bits, cards, game
 from unojax.bits import Words
+from unojax.device.combinatorics import log_binomial
 from unojax.device.random_bits import hash_bits
 from unojax.device.tracing import traced_once
 from unojax.observation import Observation, determinize_packed, observe_packed
@@ -132,6 +134,20 @@ def read_step(before: Observation, after: Observation) -> Step:
         seen=seen,
         unseen=unseen,
     )
+
+
+def log_seen_draw(before: Observation, step: Step, held: ArrayLike = 0) -> Array:
+    """Compute the log probability of the cards drawn in sight, if the opponent holds `held` (int32[54]): float32[] nats.
+
+    With n cards of the deck seen, of J_t types, it is prod_t C(U_t - H_t, J_t) / C(|U| - |H|, n).
+    """
+    unseen, drawn = step.unseen.astype(jnp.int32), step.seen.astype(jnp.int32)
+    deck_count = unseen.sum(dtype=jnp.int32) - before.opponent_count.astype(jnp.int32)
+    log_prob = log_binomial(jnp.maximum(unseen - held, 0), drawn).sum(-1) - log_binomial(deck_count, drawn.sum(dtype=jnp.int32))
+    if before.rules.play_drawn != "auto":
+        return log_prob
+    # The colour of a wild that is laid is uniform over four.
+    return log_prob - jnp.where(step.laid >= cards.WILD_TYPE, np.float32(math.log(cards.NUM_COLORS)), 0.0)
 
 
 def is_one_step(before: Observation, after: Observation) -> Array:

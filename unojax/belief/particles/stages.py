@@ -6,7 +6,6 @@ Two interpreters run them: `serial` one game after the other, `parallel` a batch
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -14,7 +13,6 @@ from typing import Any, Final, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.scipy.special import gammaln
 
 from unojax import bits, cards
 from unojax.belief import history as reading
@@ -24,7 +22,6 @@ from unojax.belief.particles.belief import Belief
 from unojax.belief.particles.public import FAILS, FITS, HOLDS_COLOR, PublicHistory
 from unojax.belief.particles.rows import Rows
 from unojax.belief.particles.trajectory import Trajectories
-from unojax.device.combinatorics import log_binomial
 from unojax.device.random_bits import threefry
 from unojax.observation import Observation
 from unojax.rules import Rules
@@ -252,7 +249,7 @@ def read_transition(
 
     num_copies = before.unseen[jnp.maximum(step.played_type, 0)].astype(jnp.float32)
     log_constant = jnp.where(plays & theirs & ~has_drawn, jnp.log(num_copies), 0.0)
-    log_constant += jnp.where(sees, _log_seen_draw(before, step), 0.0)
+    log_constant += jnp.where(sees, reading.log_seen_draw(before, step), 0.0)
     high, low = threefry(key, (jnp.uint32(1), jnp.uint32(0)))
     num_open = is_open.sum(dtype=jnp.int32)
     return Transition(
@@ -329,23 +326,6 @@ def _shown_of_drawn_card(before: Observation, after: Observation) -> tuple[Array
     fits = after.has_drawn == (rules.play_drawn == "may")
     fact = jnp.where(fits, FITS, FAILS) if rules.draw_four_depends_on_hand else None
     return bits.ALL_SLOTS & ~_misfits(before, fits), fact
-
-
-def _log_seen_draw(before: Observation, step: Step) -> Array:
-    """Compute the part of the evidence of a seen draw that all particles share: float32[] nats.
-
-    It is the ways to draw the same multiset (orders, and copies of each type), each card being 1 of those left in the deck.
-    """
-    drawn = step.seen.astype(jnp.int32)
-    number, index = drawn.sum(dtype=jnp.int32), jnp.arange(before.rules.num_cards)
-    deck_count = step.unseen.sum(dtype=jnp.int32) - before.opponent_count.astype(jnp.int32)
-    left = jnp.maximum(deck_count - index, 1).astype(jnp.float32)
-    log_prob = gammaln(number.astype(jnp.float32) + 1.0) - jnp.where(index < number, jnp.log(left), 0.0).sum()
-    log_prob += log_binomial(step.unseen, drawn).sum()
-    if before.rules.play_drawn == "auto":
-        # The colour of a wild that is laid is uniform over four.
-        log_prob -= jnp.where(step.laid >= cards.WILD_TYPE, math.log(cards.NUM_COLORS), 0.0)
-    return log_prob
 
 
 def _cards_of(types: Any) -> Array:
