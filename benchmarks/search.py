@@ -39,7 +39,7 @@ from unojax.belief.opponents import FAMILY, parse_opponent
 from unojax.device import static
 from unojax.device.batching import for_chosen
 from unojax.game import State
-from unojax.observation import Observation, observe
+from unojax.observation import Observation, observe, observe_packed
 from unojax.policies import LINEAR
 from unojax.rules import Rules
 from unojax.search.agents import Remembered, SearchAgent, monte_carlo, tree
@@ -253,10 +253,10 @@ def judge_plays(memory: Memory, seats: Seats, lanes: MatchLanes, *, judge: Searc
 
     def one(seats: Seats, lanes: MatchLanes, memory: Memory) -> tuple[Array, Array]:
         state, player = lanes.state, seats.game
-        seen, key = observe(state, player), jax.random.fold_in(jax.random.fold_in(seats.key, player), state.step_count)
+        seen, key = observe_packed(state, player), jax.random.fold_in(jax.random.fold_in(seats.key, player), state.step_count)
 
         def once(key: Array) -> tuple[Array, Array]:
-            estimate, legal = judge.think(key, memory, seen, game.legal_mask(state))
+            estimate, legal = judge.think(key, memory, seen, game.packed_legal_mask(state))
             return estimate.value, legal
 
         values, legal = lax.map(once, jax.random.split(key, num_runs))

@@ -17,7 +17,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unojax.device.returned import like, one_integer
-from unojax.game import State
+from unojax.game import Packed, State
 from unojax.observation import Observation
 from unojax.policies import Policy
 
@@ -90,13 +90,15 @@ def next_game(agent: Agent, key: Array, memory: Memory, observation: Observation
     return like(go_on(key, memory, observation), "next_game", memory, "a memory like the one it gets")
 
 
-def reveal(agent: Agent, memory: Memory, state: State, player: ArrayLike) -> Memory:
+def reveal(agent: Agent, memory: Memory, state: State | Packed, player: ArrayLike) -> Memory:
     """Show the true state to an oracle baseline, an agent with a method `reveal(memory, state, player)`, and nothing to others.
 
     This is the only path from the hidden hand to an agent. The agent is about to act as `player`, with the returned memory.
     """
     look = getattr(agent, "reveal", None)
-    return memory if look is None else look(memory, state, player)
+    if look is None:
+        return memory
+    return look(memory, state.unpack() if isinstance(state, Packed) else state, player)
 
 
 def sees_hidden_hand(agent: Agent) -> bool:

@@ -21,7 +21,7 @@ from unojax.agents import Agent, PolicyAgent
 from unojax.arena import AgentError, Batch, Pairs, compile_match, default_batch_size, lanes, play_batches, play_match
 from unojax.arena.ratings import paired_score
 from unojax.belief import infer_action
-from unojax.game import State
+from unojax.game import State, pack_state
 from unojax.observation import Observation
 from unojax.rules import Rules
 from unojax.simulation import simulate
@@ -294,7 +294,8 @@ def draw_after(states: State, num_draws: int) -> lanes.MatchLanes:
     draws = np.full(number, cards.DRAW, np.int32)
     legal = np.asarray(jax.jit(jax.vmap(legal_mask))(states)).sum(1)
     nothing = np.zeros((number, 2), np.int32)
-    begun = lanes.MatchLanes(states, np.where(legal > 1, -1, draws), nothing + num_draws, nothing)
+    packed = jax.jit(jax.vmap(pack_state))(states)
+    begun = lanes.MatchLanes(packed, np.where(legal > 1, -1, draws), nothing + num_draws, nothing)
     after, *_ = lanes.advance(seats, begun, [draws, draws], chunk=number)
     assert not np.asarray(after.state.error).any()
     return after
@@ -309,7 +310,8 @@ def test_each_draw_of_a_player_has_its_own_card_and_passing_is_no_draw():
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *states)
     first, second = (draw_after(stacked, number) for number in (0, 1))
     np.testing.assert_array_equal(first.num_draws[:3], [[number, 0] for number in drawn.values()])
-    hands = np.asarray(first.state.hands[4:, 0]), np.asarray(second.state.hands[4:, 0])
+    unpack = jax.jit(lambda after: after.state.unpack().hands)
+    hands = [np.asarray(unpack(after))[4:, 0] for after in (first, second)]
     for both_games in hands:
         np.testing.assert_array_equal(both_games[0::2], both_games[1::2])
     assert (hands[0] != hands[1]).any(1).mean() > 0.8

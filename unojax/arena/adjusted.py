@@ -29,7 +29,7 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh
 
-from unojax import bits, game, table
+from unojax import bits, table
 from unojax.agents import RESIGN, Agent, PolicyAgent
 from unojax.arena.lanes import JUDGE, MatchLanes, Seats, fold, mover_of
 from unojax.device import static
@@ -104,7 +104,7 @@ def _value_deals(
     numbers: list[Array], seats: Seats, lanes: MatchLanes, half: Array, *, skeleton: Skeleton, num_rollouts: int, chunk: int
 ) -> Array:
     policies: _Policies = static.join(numbers, skeleton)
-    tables = jax.vmap(game.pack_state)(lanes.state).table
+    tables = lanes.state.table
     first = jnp.full((len(half), 1), _ITS_OWN)
 
     def work(is_real: Array, *games: Any) -> Array:
@@ -129,7 +129,7 @@ def _value_decisions(
     rules = lanes.state.rules
     is_a = mover_of(seats, lanes.state) == 0
     action = jnp.where(is_a, actions[0], actions[1])
-    tables = jax.vmap(game.pack_state)(lanes.state).table
+    tables = lanes.state.table
     node = table.find_node(tables, rules)
     view = view_at_node(tables, node, rules)
     favoured = [narrow(policy, view, node.legal) for policy in policies]

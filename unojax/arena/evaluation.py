@@ -16,6 +16,7 @@ from unojax.arena import lanes as device
 from unojax.arena.match import Players, play_match
 from unojax.arena.pairs import Pairs
 from unojax.arena.ratings import ELO_PER_NAT, Z_95, paired_score
+from unojax.game import Packed, State
 from unojax.rules import RULES_VERSION, Rules
 from unojax.specs import as_agent
 
@@ -160,11 +161,16 @@ def digest_deals(key: jax.Array, num_pairs: int, *, rules: Rules = Rules()) -> s
     for start in range(0, num_pairs, _CHUNK):
         pair = np.arange(start, start + _CHUNK, dtype=np.uint32)
         _, dealt = device.deal(key, pair, np.zeros(_CHUNK, np.int32), np.ones(_CHUNK, bool), rules=rules)
-        state = jax.device_get(dealt.state)
+        state = jax.device_get(_unpack(dealt.state))
         number = min(_CHUNK, num_pairs - start)
         for field in (state.hands, state.pile, state.color, state.current_player):
             digest.update(np.ascontiguousarray(field[:number]).tobytes())
     return digest.hexdigest()[:16]
+
+
+@jax.jit
+def _unpack(states: Packed) -> State:
+    return states.unpack()
 
 
 def _row(opponent: str, pairs: Pairs) -> EvaluationRow:

@@ -12,14 +12,14 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from unojax import cards, game
+from unojax import cards, game, table
 from unojax.agents import RESIGN, Agent, Memory, act, next_game, reveal, update
 from unojax.device import static
 from unojax.device.batching import update_chosen
 from unojax.device.mesh import program_of_batch
 from unojax.device.static import Skeleton
-from unojax.game import State
-from unojax.observation import observe
+from unojax.game import Packed
+from unojax.observation import observe_packed
 from unojax.rules import Rules
 
 # Purposes of a pair's key. Keys for draws also depend on the player and the number of the player's draw; keys for agents, on
@@ -54,7 +54,7 @@ class MatchLanes(NamedTuple):
         num_choices: int32[G, 2]. Decisions of each agent.
     """
 
-    state: State
+    state: Packed
     forced: Array
     num_draws: Array
     num_choices: Array
@@ -66,8 +66,7 @@ def deal(key: Array, pair: Array, which: Array, is_used: Array, *, rules: Rules)
     keys = jax.vmap(partial(jax.random.fold_in, key))(pair)
 
     def deal_one(key: Array, is_used: Array) -> MatchLanes:
-        state = game.init(fold(key, _DEAL), rules=rules)
-        state = replace(state, terminated=state.terminated | ~is_used)
+        state = _concede(game.init_packed(fold(key, _DEAL), rules), ~is_used)
         nothing = jnp.zeros(2, jnp.int32)
         return MatchLanes(state, _forced(state), nothing, nothing)
 
@@ -83,7 +82,7 @@ def begin(
 
     def begin_one(seats: Seats, lanes: MatchLanes, last: Memory | None) -> Memory:
         player = seats.game ^ index
-        key, seen = _agent_key(seats, lanes.state, player, _INIT), observe(lanes.state, player)
+        key, seen = _agent_key(seats, lanes.state, player, _INIT), observe_packed(lanes.state, player)
         return jax.tree.map(jnp.asarray, agent.init(key, seen) if last is None else next_game(agent, key, last, seen))
 
     return jax.vmap(begin_one)(seats, lanes, last)
@@ -101,7 +100,7 @@ def decide(
         state = lanes.state
         memory = reveal(agent, memory, state, player)
         key = _agent_key(seats, state, player, _ACT)
-        return act(agent, key, memory, observe(state, player), game.legal_mask(state))
+        return act(agent, key, memory, observe_packed(state, player), game.packed_legal_mask(state))
 
     waits = find_waiting(seats, lanes, index)
     nothing = jnp.full(waits.shape, game.NO_ACTION, jnp.int32)
@@ -126,11 +125,12 @@ def advance(seats: Seats, lanes: MatchLanes, actions: list[Array], *, chunk: int
     def advance_one(lanes: MatchLanes, seats: Seats, action: Array, mover: Array) -> MatchLanes:
         player = lanes.state.current_player.astype(jnp.int32)
         key = fold(seats.key, _DRAW, player, lanes.num_draws[player])
-        state = game.step(lanes.state, action, key)
+        resigns = action == RESIGN
+        state = jax.tree.map(partial(jnp.where, resigns), lanes.state, game.step_packed(lanes.state, action, key))
+        state = _concede(state, resigns)
         # The same action passes after drawing a playable card, and draws again after an unplayable one.
-        is_draw = (action == cards.DRAW) & ((lanes.state.drawn < 0) | (lanes.forced >= 0))
-        given_up = replace(lanes.state, terminated=jnp.bool_(True), winner=1 - lanes.state.current_player)
-        state = jax.tree.map(partial(jnp.where, action == RESIGN), given_up, state)
+        has_drawn = lanes.state.table.unpack_account().has_drawn != 0
+        is_draw = (action == cards.DRAW) & (~has_drawn | (lanes.forced >= 0))
         return MatchLanes(
             state=state,
             forced=_forced(state),
@@ -162,7 +162,7 @@ def remember(
     def remember_one(memory: Memory, seats: Seats, before: MatchLanes, after: MatchLanes, action: Array) -> Memory:
         player = seats.game ^ index
         key = _agent_key(seats, before.state, player, _UPDATE)
-        seen = [observe(lanes.state, player) for lanes in (before, after)]
+        seen = [observe_packed(lanes.state, player) for lanes in (before, after)]
         return update(agent, key, memory, seen[0], action, seen[1])
 
     live = ~before.state.is_over
@@ -173,28 +173,39 @@ def _update_chosen(chosen: Array, chunk: int, one: Callable[..., _Tree], args: t
     """Apply `update_chosen` with a function of one game; padding of the last chunk consists of finished games."""
 
     def work(is_real: Array, *picked: Any) -> _Tree:
-        finish = partial(_finish, ~is_real)
-        return jax.vmap(one)(*jax.tree.map(finish, picked, is_leaf=lambda a: isinstance(a, State)))
+        def finish(leaf: Any) -> Any:
+            return _concede(leaf, ~is_real) if isinstance(leaf, Packed) else leaf
+
+        return jax.vmap(one)(*jax.tree.map(finish, picked, is_leaf=lambda a: isinstance(a, Packed)))
 
     return update_chosen(chosen, chunk, work, args, state)
 
 
-def _finish(where: Array, leaf: Any) -> Any:
-    return replace(leaf, terminated=leaf.terminated | where) if isinstance(leaf, State) else leaf
+@program_of_batch(0)
+def results(lanes: MatchLanes) -> tuple[Array, Array]:
+    """Return the winner of each finished game, int8[G] (-1: none), and the points of the loser's cards, int32[G]."""
+    outcome = lanes.state.table.unpack_meta().outcome
+    winner = jnp.where(outcome == 0, game.NO_WINNER, jnp.where(outcome > 0, 0, 1)).astype(jnp.int8)
+    return winner, jnp.where(outcome == 0, 0, table.card_points(lanes.state.table, lanes.state.rules))
 
 
-def _forced(state: State) -> Array:
+def _concede(state: Packed, where: Array) -> Packed:
+    """End games, bool[...], as lost for the player to move."""
+    return replace(state, table=table.concede(state.table, state.current_player, where))
+
+
+def _forced(state: Packed) -> Array:
     """Return the only legal action, int32[]; -1 if there are several."""
-    legal = game.legal_mask(state)
+    legal = game.packed_legal_mask(state)
     return jnp.where(legal.sum() == 1, legal.argmax(), game.NO_ACTION).astype(jnp.int32)
 
 
-def mover_of(seats: Seats, state: State) -> Array:
+def mover_of(seats: Seats, state: Packed) -> Array:
     """Return the agent to move, 0 for A: int32[...]."""
     return state.current_player.astype(jnp.int32) ^ seats.game
 
 
-def _agent_key(seats: Seats, state: State, player: Array, purpose: int) -> Array:
+def _agent_key(seats: Seats, state: Packed, player: Array, purpose: int) -> Array:
     return fold(seats.key, _AGENT, player, state.step_count, purpose)
 
 

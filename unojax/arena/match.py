@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh
 
-from unojax import cards, game
+from unojax import game
 from unojax.agents import Agent, Memory
 from unojax.arena import lanes as device
 from unojax.arena.adjusted import judge_of
@@ -29,7 +29,7 @@ from unojax.device.platform import available_cores, platform
 from unojax.device.random_bits import check_key
 from unojax.device.shares import ALL, check_share
 from unojax.policies import Policy
-from unojax.rules import POINTS, Rules, as_rules
+from unojax.rules import Rules, as_rules
 from unojax.specs import as_agent
 from unojax.text import format_action
 
@@ -254,7 +254,7 @@ class _Play:
             if num_live == 0 or self._stop.is_set():
                 break
 
-        winner = np.asarray(lanes.state.winner)[:num_games].reshape(-1, 2)
+        winner, card_points = (np.asarray(each)[:num_games].reshape(-1, 2) for each in device.results(lanes, mesh=self._mesh))
         return Pairs(
             index=np.asarray(pairs, np.int64),
             # In the second game A is player 1.
@@ -262,17 +262,9 @@ class _Play:
             num_steps=np.asarray(lanes.state.step_count)[:num_games].reshape(-1, 2),
             num_choices=np.asarray(lanes.num_choices)[:num_games].reshape(-1, 2, 2),
             seconds=np.zeros(2),
-            card_points=_card_points(lanes)[:num_games].reshape(-1, 2),
+            card_points=card_points,
             adjusted=np.asarray(adjusted, np.float64)[:num_games].reshape(-1, 2).mean(1),
         )
-
-
-def _card_points(lanes: MatchLanes) -> np.ndarray:
-    """Count the points of the losers' cards: int32[G], 0 in games without a loser."""
-    hands, winner = np.asarray(lanes.state.hands), np.asarray(lanes.state.winner)
-    of_slot = np.asarray(POINTS, np.int32)[cards.TYPE_OF_SLOT]
-    held = (hands * of_slot).sum(-1, dtype=np.int32)
-    return np.where(winner < 0, 0, held[np.arange(len(winner)), 1 - np.maximum(winner, 0)])
 
 
 class _Side:
@@ -315,7 +307,7 @@ def _describe_illegal(agents: Agents, pairs: np.ndarray, before: MatchLanes, aft
     agent = agents[int(state.current_player) ^ which]
     played = int(action[lane])
     name = f" ({format_action(played)})" if 0 <= played < state.rules.num_actions else ""
-    mask = np.asarray(game.legal_mask(state))
+    mask = np.asarray(jax.jit(game.packed_legal_mask)(state))
     legal = ", ".join(f"{a} ({format_action(a)})" for a in np.flatnonzero(mask).tolist())
     return (
         f"agent {agent.name} chose the illegal action {played}{name} in step {int(state.step_count)} of game {which} of pair "

@@ -373,8 +373,7 @@ def _ask_agent(agent: Any, seat: int | None, slots: Slots, keys: Array, player: 
 
     def act(key: Array, memory: Any, one: Slots, player: Array, mask: Array) -> Array:
         assert one.last_action is not None, "kept in the slots of rollouts"
-        state = game.from_table(one.table, one.rules, last_action=one.last_action)
-        memory = reveal(agent, memory, state, player)
+        memory = reveal(agent, memory, game.begin_packed(one.table, one.rules, last_action=one.last_action), player)
         return agents.act(agent, key, memory, observe_tables(one.table, one.last_action, player, one.rules), mask)
 
     return jax.vmap(act)(keys, memory, replace(slots, key=None, memory=None), acting, mask)

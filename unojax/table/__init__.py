@@ -42,6 +42,7 @@ from unojax.table.layout import (
     new_table,
 )
 from unojax.table.moves import (
+    card_points,
     commit,
     concede,
     is_card_drawn,
@@ -78,6 +79,7 @@ __all__ = [
     "Table",
     "Turn",
     "action_of",
+    "card_points",
     "cards_due",
     "commit",
     "concede",

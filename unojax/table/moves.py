@@ -329,15 +329,16 @@ def visible_part(move: Array, table: Table, player: Array) -> Array:
     return (move & ~(POSITION_FIELD.mask | WORD_FIELD.mask | CHOICE_FIELD.mask)) | jnp.where(is_own_draw, card, np.uint32(0))
 
 
-def points_won(table: Table, rules: Rules) -> Array:
-    """Sum the points in the loser's hand, in units of `MATCH_POINTS`: float32.
-
-    Meaningless without a loser.
-    """
+def card_points(table: Table, rules: Rules) -> Array:
+    """Sum the points in the loser's hand: int32[...], meaningless without a loser."""
     is_won_by_0 = table.unpack_meta().phase == OVER_WON_BY_0
     left = bits.type_counts(bits.where(is_won_by_0, table.cards_of(HAND_1, rules), table.cards_of(HAND_0, rules)))
-    points = (left * cards.along_last(np.asarray(POINTS, np.int32), left.ndim)).sum(-1)
-    return points.astype(jnp.float32) / np.float32(MATCH_POINTS)
+    return (left * cards.along_last(np.asarray(POINTS, np.int32), left.ndim)).sum(-1)
+
+
+def points_won(table: Table, rules: Rules) -> Array:
+    """Return `card_points` in units of `MATCH_POINTS`: float32[...]."""
+    return card_points(table, rules).astype(jnp.float32) / np.float32(MATCH_POINTS)
 
 
 def stay(table: Table) -> Array:
