@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -14,8 +13,9 @@ from tests.arena.players import BATCH, RULES, SCARCEST, UNIFORM
 from tests.helpers import refusals, seated
 from unojax import Rules, play_rounds
 from unojax.arena import Batch, play_batches
-from unojax.arena.match import _card_points
+from unojax.arena.lanes import MatchLanes, results
 from unojax.arena.rounds import MAX_ROUNDS, Matches
+from unojax.game import pack_state
 
 KEY = jax.random.key(5)
 SIZES: dict[str, Any] = {"rules": RULES, "batch_size": BATCH, "workers": 1}
@@ -24,9 +24,11 @@ play = partial(play_rounds, KEY, target=120, **SIZES)
 
 def test_points_are_those_of_the_cards_left():
     state = seated(0, "R1", "R5 YS W+4 G0", "B9", rules=RULES)
-    lost = [dataclasses.replace(state, winner=np.int8(winner)) for winner in (0, 1, -1)]
-    lanes: Any = SimpleNamespace(state=jax.tree.map(lambda *leaves: np.stack(leaves), *lost))
-    np.testing.assert_array_equal(_card_points(lanes), [5 + 20 + 50 + 0, 1, 0])
+    over = [dataclasses.replace(state, winner=np.int8(winner), terminated=np.bool_(winner >= 0)) for winner in (0, 1, -1)]
+    games = jax.jit(jax.vmap(pack_state))(jax.tree.map(lambda *leaves: np.stack(leaves), *over))
+    winner, points = results(MatchLanes(games, *[np.zeros(3)] * 3))
+    np.testing.assert_array_equal(winner, [0, 1, -1])
+    np.testing.assert_array_equal(points, [5 + 20 + 50 + 0, 1, 0])
 
 
 def test_matches_are_rounds_added_up():
