@@ -23,6 +23,7 @@ from unojax.belief.bootstrap import bootstrap_init, bootstrap_update
 from unojax.belief.exact import exact_init, exact_update
 from unojax.belief.opponents import PolicyOpponent
 from unojax.belief.particles import likelihood
+from unojax.belief.particles.belief import report, start_target
 from unojax.belief.tracking import track
 from unojax.belief.updaters import ParticleFilter
 from unojax.observation import observe
@@ -88,6 +89,31 @@ def test_evidence_about_types_by_hand() -> None:
     np.testing.assert_allclose(np.exp(likelihood.mixed(log_lik, log_types)), [0.125, 0.0625], rtol=1e-6)
     joint = likelihood.log_joint(jnp.array([0.0, -jnp.inf]), log_lik, log_types)
     np.testing.assert_allclose(np.exp(likelihood.log_type_probs(joint)), [1.0, 0.0])
+
+
+def test_what_is_reported_of_impossible_trajectories_by_hand() -> None:
+    """A trajectory may be impossible for all types, also before, or for one of them."""
+    belief = jax.eval_shape(
+        partial(belief_init, num_particles=3, opponent=TREMBLING),
+        games_of(FORFEITING).view(0, 0, 0),
+        jax.random.key(0),
+    )
+    with np.errstate(divide="ignore"):
+        lenient = np.log(np.float32([[0.5, 0.2, 0.0], [0.5, 0.4, 0.0]]))
+        strict = np.log(np.float32([[0.5, 0.2, 0.0], [0.5, 0.0, 0.0]]))
+        log_weights, log_types = np.log(np.float32([0.4, 0.6, 0.0])), np.log(np.float32([0.25, 0.75]))
+    belief = dataclasses.replace(
+        belief,
+        log_weights=log_weights,
+        log_types=log_types,
+        log_likelihood=lenient,
+        target=start_target(log_weights, lenient, log_types),
+    )
+    reported = report(belief, strict)
+    # The second trajectory keeps the share 0.25 * 0.2 of 0.25 * 0.2 + 0.75 * 0.4.
+    kept = 0.6 * 0.05 / 0.35
+    np.testing.assert_allclose(np.exp(reported.log_weights), np.array([0.4, kept, 0]) / (0.4 + kept), rtol=1e-5)
+    np.testing.assert_allclose(np.exp(reported.target.log_possible), 0.4 + kept, rtol=1e-5)
 
 
 def test_refusals() -> None:

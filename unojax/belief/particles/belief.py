@@ -257,7 +257,9 @@ def report(belief: Belief, strict: Array) -> Belief:
         log_share, kept = jnp.where(jnp.isneginf(strict), -jnp.inf, 0.0), None
     else:
         # A trajectory may be possible for some of the types.
-        log_share, kept = mixed(strict, belief.log_types) - mixed(belief.log_likelihood, belief.log_types), strict
+        log_share, kept = mixed(strict, belief.log_types), strict
+        # Both are -inf for a trajectory that is impossible for all types.
+        log_share -= jnp.where(jnp.isneginf(log_share), 0.0, mixed(belief.log_likelihood, belief.log_types))
     log_weights, log_possible = resample.normalize(belief.target_weights + log_share)
     return dataclasses.replace(belief, log_weights=log_weights, target=Target(belief.target_weights, log_possible, kept))
 
