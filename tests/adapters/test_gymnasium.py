@@ -87,10 +87,10 @@ def test_games_are_the_engines(name: str):
     replayed, masks = jax.jit(jax.vmap(replay)), jax.jit(jax.vmap(game.legal_mask))
     seats, steps, mask = set(), 0, envs.action_masks()
     for _ in range(30):
-        before = envs._games.lanes
+        before = envs.lanes
         actions = random_actions(rng, mask).astype(np.int32)
         _, rewards, terminated, truncated, _ = envs.step(actions)
-        mask, after = envs.action_masks(), envs._games.lanes
+        mask, after = envs.action_masks(), envs.lanes
         state, reward, own_steps = jax.device_get(replayed(keys, before, after, actions))
         assert_trees_equal(state, after.state)
         # The seat does not pay for the opponent's steps before its first.
@@ -133,7 +133,7 @@ def test_a_game_that_ends_before_the_first_move_is_passed_over(mode: AutoresetMo
     observation, _ = envs.reset(seed=[None, *range(23)])
     numbers, passed_over = np.full(24, -1), 0
     for _ in range(30):
-        lanes = envs._games.lanes
+        lanes = envs.lanes
         dealt = lanes.number != numbers
         assert not lanes.packed.is_over[dealt].any() and (lanes.packed.current_player[dealt] == 1).all()
         assert (lanes.reward[dealt] == 0).all()
@@ -155,7 +155,7 @@ def test_a_fault_of_the_opponent_wins_the_game_in_either_seat():
     seats = np.zeros(2, int)
     for _ in range(20):
         observation, rewards, terminated, _, info = envs.step(random_actions(rng, observation["action_mask"]))
-        lanes = envs._games.lanes
+        lanes = envs.lanes
         failed = terminated & (lanes.packed.error != 0)
         np.add.at(seats, lanes.seat[failed], 1)
         assert (rewards[failed] == 1).all() and not info["illegal_action"].any()
@@ -230,7 +230,7 @@ def test_an_opponent_on_the_host():
     first, _ = envs.reset(seed=0)
     envs.step(first["action_mask"].argmax(1))
     calls = opponent.calls
-    envs._games.renew()
+    envs._renew()
     assert opponent.calls == calls > 0 and solo.step._cache_size() == programs + 1
 
     opponent.does, (observation, _) = "give up", envs.reset(seed=0)

@@ -29,13 +29,15 @@ undivided, without a belief. `SECTIONS`, `TURN_SECTIONS` and `BELIEF` hold these
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, get_args
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypedDict, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from unojax import cards
 from unojax.belief import belief_init, closed_form, summary
@@ -48,39 +50,61 @@ BeliefKind = Literal["none", "unseen", "particles"]
 DType = Literal["float32", "int8"]
 
 
-class Section(NamedTuple):
-    """Neighbouring columns with one meaning: name, number, and divisor in float32."""
+class EncoderOptions(TypedDict, total=False):
+    """Attributes of `Encoder`, as keywords of environments."""
+
+    belief: BeliefKind
+    particles: int
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Section:
+    """Neighbouring columns with one meaning.
+
+    Attributes:
+        name: Name of the columns.
+        size: Number of columns.
+        read: Function that reads the columns from an observation; None: they come from the belief.
+        high: Largest value, undivided; the smallest is 0.
+        scale: Divisor in float32.
+    """
 
     name: str
     size: int
+    read: Callable[[Observation], ArrayLike] | None = field(repr=False)
+    high: int = 1
     scale: float = 1.0
 
 
+def _one_hot(number: ArrayLike, size: int) -> Array:
+    return jnp.asarray(number == np.arange(size, dtype=np.int8))
+
+
+_CARDS: Final = cards.NUM_CARDS
 SECTIONS: Final = (
-    Section("hand", cards.NUM_CARDS),
-    Section("pile", cards.NUM_CARDS),
-    Section("color", cards.NUM_COLORS),
-    Section("top_rank", cards.NUM_RANKS),
-    Section("own_turn", 1),
-    Section("terminated", 1),
-    Section("penalty", 1, 4.0),
-    Section("hand_count", 1, 10.0),
-    Section("opponent_count", 1, 10.0),
-    Section("deck_count", 1, 100.0),
-    Section("last_action", cards.NUM_ACTIONS),
+    Section("hand", _CARDS, lambda seen: seen.hand),
+    Section("pile", _CARDS, lambda seen: seen.pile),
+    Section("color", cards.NUM_COLORS, lambda seen: _one_hot(seen.color, cards.NUM_COLORS)),
+    Section("top_rank", cards.NUM_RANKS, lambda seen: _one_hot(seen.top_rank, cards.NUM_RANKS)),
+    Section("own_turn", 1, lambda seen: seen.is_my_turn),
+    Section("terminated", 1, lambda seen: seen.terminated),
+    Section("penalty", 1, lambda seen: seen.penalty, _CARDS, 4.0),
+    Section("hand_count", 1, lambda seen: seen.hand_count, _CARDS, 10.0),
+    Section("opponent_count", 1, lambda seen: seen.opponent_count, _CARDS, 10.0),
+    Section("deck_count", 1, lambda seen: seen.deck_count, _CARDS, 100.0),
+    Section("last_action", cards.NUM_ACTIONS, lambda seen: _one_hot(seen.last_action, cards.NUM_ACTIONS)),
 )
 """Columns under all rules, in order."""
 TURN_SECTIONS: Final = (
-    Section("drawn", cards.NUM_TYPES),
-    Section("has_drawn", 1),
-    Section("contested", cards.NUM_COLORS),
-    Section("challenged", 1),
+    Section("drawn", cards.NUM_TYPES, lambda seen: _one_hot(seen.drawn, cards.NUM_TYPES)),
+    Section("has_drawn", 1, lambda seen: seen.has_drawn),
+    Section("contested", cards.NUM_COLORS, lambda seen: _one_hot(seen.contested, cards.NUM_COLORS)),
+    Section("challenged", 1, lambda seen: seen.last_action == cards.CHALLENGE),
 )
 """Columns that follow if `Rules.keeps_account`."""
-BELIEF: Final = Section("belief", cards.NUM_CARDS)
+BELIEF: Final = Section("belief", _CARDS, None)
 """Columns that follow with a belief."""
-_COUNTS: Final = ("penalty", "hand_count", "opponent_count", "deck_count")
-"""Sections that count cards."""
 
 
 @dataclass(frozen=True)
@@ -117,11 +141,7 @@ class Encoder:
     @property
     def sections(self) -> tuple[Section, ...]:
         """Sections of the columns, in order."""
-        return self._plain_sections if self.belief == "none" else (*self._plain_sections, BELIEF)
-
-    @property
-    def _plain_sections(self) -> tuple[Section, ...]:
-        return SECTIONS + TURN_SECTIONS if self.rules.keeps_account else SECTIONS
+        return SECTIONS + TURN_SECTIONS * self.rules.keeps_account + (BELIEF,) * (self.belief != "none")
 
     @property
     def size(self) -> int:
@@ -139,9 +159,17 @@ class Encoder:
     @property
     def high(self) -> np.ndarray:
         """Largest value of each column, [size] of `dtype`; the smallest is 0."""
-        scaled = self.dtype == "float32"
-        sections = [(s.size, cards.NUM_CARDS if s.name in _COUNTS else 1, s.scale if scaled else 1) for s in self.sections]
-        return np.concatenate([np.full(size, largest / scale) for size, largest, scale in sections]).astype(self.dtype)
+        highs = np.concatenate([np.full(section.size, section.high) for section in self.sections])
+        return (highs / self._scales(self.sections)).astype(self.dtype)
+
+    def spaces(self) -> tuple[Any, Any]:
+        """Return gymnasium's spaces of observations with a mask, and of actions; for gymnasium and PettingZoo."""
+        from gymnasium import spaces  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
+
+        high = self.high
+        seen = spaces.Box(np.zeros_like(high), high, dtype=high.dtype.type)
+        mask = spaces.Box(0, 1, (self.rules.num_actions,), np.int8)
+        return spaces.Dict({"observation": seen, "action_mask": mask}), spaces.Discrete(self.rules.num_actions)
 
     def init(self, key: Array, observation: Observation) -> Any:
         """Return a player's initial memory, a pytree, from its first observation. Consumes `key`."""
@@ -161,33 +189,21 @@ class Encoder:
 
     def encode(self, memory: Any, observation: Observation) -> Array:
         """Return one player's observation as [size] of `dtype`."""
-        ranks, colors, actions = (np.arange(n, dtype=np.int8) for n in (cards.NUM_RANKS, cards.NUM_COLORS, cards.NUM_ACTIONS))
-        parts = {
-            "hand": observation.hand,
-            "pile": observation.pile,
-            "color": observation.color == colors,
-            "top_rank": observation.top_rank == ranks,
-            "own_turn": observation.is_my_turn,
-            "terminated": observation.terminated,
-            "penalty": observation.penalty,
-            "hand_count": observation.hand_count,
-            "opponent_count": observation.opponent_count,
-            "deck_count": observation.deck_count,
-            "last_action": observation.last_action == actions,
-            "drawn": observation.drawn == np.arange(cards.NUM_TYPES, dtype=np.int8),
-            "has_drawn": observation.has_drawn,
-            "contested": observation.contested == colors,
-            "challenged": observation.last_action == cards.CHALLENGE,
-        }
-        sections = self._plain_sections
+        sections = [section for section in self.sections if section.read is not None]
+        parts = [jnp.atleast_1d(read(observation)).astype(jnp.int8) for section in sections if (read := section.read)]
         # Integers first, in a separate buffer: XLA on CPU would recompute each column's operands for every column.
-        plain = lax.optimization_barrier(jnp.concatenate([jnp.atleast_1d(parts[s.name]).astype(jnp.int8) for s in sections]))
+        plain = lax.optimization_barrier(jnp.concatenate(parts))
         if self.dtype == "int8":
             return plain
-        encoded = plain.astype(jnp.float32) / np.concatenate([np.full(s.size, s.scale, np.float32) for s in sections])
+        encoded = plain.astype(jnp.float32) / self._scales(sections)
         if self.belief == "none":
             return encoded
         return jnp.concatenate([encoded, self._slot_probs(memory, observation)])
+
+    def _scales(self, sections: Sequence[Section]) -> np.ndarray:
+        """Return the divisors of the columns of sections, float32; 1 in int8."""
+        scales = np.concatenate([np.full(section.size, section.scale, np.float32) for section in sections])
+        return scales if self.dtype == "float32" else np.ones_like(scales)
 
     @property
     def _filter(self) -> ParticleFilter:

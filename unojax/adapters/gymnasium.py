@@ -27,13 +27,13 @@ import warnings
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import numpy as np
 
 from unojax.adapters import solo
-from unojax.adapters.encoding import BeliefKind, DType, Encoder
+from unojax.adapters.encoding import Encoder, EncoderOptions
 from unojax.adapters.requirements import missing
 from unojax.adapters.seats import as_index, in_32_bits
 from unojax.adapters.solo import Lanes, Seat, Shown, Table
@@ -51,7 +51,6 @@ from unojax.text import format_observation
 
 try:
     import gymnasium
-    from gymnasium import spaces
     from gymnasium.vector import AutoresetMode, VectorEnv
     from gymnasium.vector.utils import batch_space
 except ImportError as error:
@@ -64,29 +63,64 @@ _FEWEST_LANES = 256
 Player = str | Policy | Agent
 
 
-class _Games:
-    """Lanes of games on the device, in groups that run in parallel on a CPU."""
+class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
+    """Thousands of games of one seat against an agent, one device program a step. On a CPU, groups of games run in parallel.
 
-    def __init__(self, num_envs: int, opponent: Player, seat: Seat, encoder: Encoder):
+    Args:
+        num_envs: Number of parallel games.
+        opponent: Spec of an agent, such as "value" or "mc:rollouts=64", a policy, or an agent.
+        rules: Rules of the game, or the name of a preset.
+        seat: Player of the seat, 0, 1, or "random" for either one in each game.
+        autoreset_mode: `gymnasium.vector.AutoresetMode`. NEXT_STEP: the step after the end resets a game and ignores its
+            action. SAME_STEP: the last step resets it, and `infos["final_obs"]` holds the last observation.
+        encoding: `belief`, `particles` and `dtype` of `unojax.adapters.encoding.Encoder`.
+
+    Raises:
+        ValueError: If an argument has another value.
+    """
+
+    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012  (as in VectorEnv)
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        opponent: Player = "value",
+        rules: Rules | str = Rules(),
+        *,
+        seat: Seat = "random",
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        render_mode: str | None = None,
+        **encoding: Unpack[EncoderOptions],
+    ):
+        mode = AutoresetMode(autoreset_mode)
+        if mode is AutoresetMode.DISABLED:
+            raise ValueError("autoreset_mode must be NEXT_STEP or SAME_STEP, got DISABLED")
+        self.metadata = {**self.metadata, "autoreset_mode": mode}
+        self._resets_at_once = mode is AutoresetMode.SAME_STEP
+        if not (is_int(num_envs) and num_envs >= 1):
+            raise ValueError(f"num_envs must be an integer of at least 1, got {num_envs!r}")
+        if render_mode is not None:
+            raise ValueError(f"render_mode must be None for many games at a time, got {render_mode!r}")
         if seat not in (0, 1, "random"):
             raise ValueError(f"seat must be 0, 1 or 'random', got {seat!r}")
-        rules, high = encoder.rules, encoder.high
-        seen = spaces.Box(np.zeros_like(high), high, dtype=high.dtype.type)
-        mask = spaces.Box(0, 1, (rules.num_actions,), np.int8)
-        self.observation_space = spaces.Dict({"observation": seen, "action_mask": mask})
-        self.action_space = spaces.Discrete(rules.num_actions)
-        self._opponent = as_agent(opponent, rules=rules)
+        self.num_envs = num_envs
+        self.render_mode = None
+        encoder = Encoder(rules=as_rules(rules), **encoding)
+        self.single_observation_space, self.single_action_space = encoder.spaces()
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._opponent = as_agent(opponent, rules=encoder.rules)
         self._num_told = len(faults_of(self._opponent))
         self._table = Table(encoder, seat)
-        self._num_envs = num_envs
         self._pool: ThreadPoolExecutor | None = None
-        self._lanes: list[Lanes] = []
+        self._groups: list[Lanes] = []
         self._over = np.ones(num_envs, bool)
+        self._mask = np.zeros((num_envs, encoder.rules.num_actions), np.int8)
 
     @cached_property
     def _num_groups(self) -> int:
         cores = available_cores() if platform() == "cpu" else 1
-        return max(1, min(cores, self._num_envs // _FEWEST_LANES))
+        return max(1, min(cores, self.num_envs // _FEWEST_LANES))
 
     @cached_property
     def _split(self) -> tuple[list[Any], Skeleton]:
@@ -97,13 +131,69 @@ class _Games:
         """Omit threads from the pickle; they restart on first use."""
         return vars(self) | {"_pool": None}
 
-    def begin(self, seeds: Sequence[int | None]) -> Shown:
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict]:
+        """Begin the next game of each environment, or with seeds the first of another sequence.
+
+        Args:
+            seed: None, an integer s for the seeds s, s + 1, ..., or a list of seeds and None.
+            options: Not used; `reset_mask` is rejected.
+
+        Raises:
+            ValueError: If a seed or the number of seeds is invalid, or a `reset_mask` is given.
+        """
+        if options and "reset_mask" in options:
+            raise ValueError("reset_mask can't be used: games that are over are reset by steps")
+        observation, _, _, _, info = self._hand_out(self._begin(self._seeds(seed)))
+        return observation, info
+
+    def step(self, actions: Any) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray, dict]:
+        """Play an action, integers [num_envs], in each game. The returned arrays are copies.
+
+        Raises:
+            gymnasium.error.ResetNeeded: If no game has begun, or the last step failed.
+            ValueError: If the actions are not such integers.
+        """
+        actions = np.asarray(actions)
+        if actions.shape != (self.num_envs,) or actions.dtype.kind not in "iu":
+            raise ValueError(f"actions must be {self.num_envs} integers, got {actions.dtype}{list(actions.shape)}")
+        shown = self._play(in_32_bits(actions))
+        over = shown.terminated | shown.truncated
+        if not (self._resets_at_once and over.any()):
+            return self._hand_out(shown)
+        fresh = self._renew()
+        ends = {"reward": shown.reward, "terminated": shown.terminated, "truncated": shown.truncated}
+        observation, reward, terminated, truncated, info = self._hand_out(fresh._replace(**ends))
+        final, final_info = np.full(self.num_envs, None, object), _infos(shown, over)
+        for i in np.flatnonzero(over):
+            # Copies: a view would keep the observations of all games alive.
+            final[i] = {"observation": shown.observation[i].copy(), "action_mask": shown.mask[i].copy()}
+        ended = {"final_obs": final, "_final_obs": over, "final_info": final_info, "_final_info": over.copy()}
+        return observation, reward, terminated, truncated, info | ended
+
+    def action_masks(self) -> np.ndarray:
+        """Return the legal actions, bool[num_envs, num_actions]."""
+        return self._mask.astype(bool)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        del kwargs
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    @property
+    def lanes(self) -> Lanes:
+        """All games, on the host. Raises ResetNeeded as `step` does."""
+        return jax.tree.map(lambda *parts: np.concatenate(parts), *jax.device_get(self._begun()))
+
+    def _begin(self, seeds: Sequence[int | None]) -> Shown:
         """Begin each lane's first game for its seed. None: its next game, or a random seed."""
         check_not_forked()
-        goes_on = np.array([seed is None for seed in seeds]) & bool(self._lanes)
+        goes_on = np.array([seed is None for seed in seeds]) & bool(self._groups)
         keys, games = np.zeros((len(seeds), 2), np.uint32), np.zeros(len(seeds), np.int32)
         if goes_on.any():
-            last = jax.device_get([(lanes.key, lanes.number) for lanes in self._lanes])
+            last = jax.device_get([(lanes.key, lanes.number) for lanes in self._groups])
             last_keys, last_games = map(np.concatenate, zip(*last, strict=True))
             keys[goes_on], games[goes_on] = last_keys[goes_on], last_games[goes_on] + 1
         if not goes_on.all():
@@ -113,34 +203,19 @@ class _Games:
         groups = zip(*(np.array_split(of_lanes, self._num_groups) for of_lanes in (keys, games)), strict=True)
         return self._together([(solo.begin, *group) for group in groups])
 
-    def step(self, actions: np.ndarray) -> Shown:
-        """Play an action, int32[G], in each lane.
-
-        Raises:
-            gymnasium.error.ResetNeeded: If no game has begun, or the last step failed.
-        """
+    def _play(self, actions: np.ndarray) -> Shown:
+        """Play an action, int32[num_envs], in each lane."""
         groups = np.array_split(actions, self._num_groups)
-        work = [(solo.step, lanes, group) for lanes, group in zip(self._begun(), groups, strict=True)]
-        return self._together(work)
+        return self._together([(solo.step, lanes, group) for lanes, group in zip(self._begun(), groups, strict=True)])
 
-    def renew(self) -> Shown:
+    def _renew(self) -> Shown:
         """Begin the next game in each lane whose game is over."""
         return self._together([(solo.renew, lanes) for lanes in self._begun()])
 
-    @property
-    def lanes(self) -> Lanes:
-        """All lanes, on the host. Raises ResetNeeded as `step` does."""
-        return jax.tree.map(lambda *parts: np.concatenate(parts), *jax.device_get(self._begun()))
-
-    def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
-
     def _begun(self) -> list[Lanes]:
-        if not self._lanes:
+        if not self._groups:
             raise gymnasium.error.ResetNeeded("no game has begun, or the last step failed: call reset() first")
-        return self._lanes
+        return self._groups
 
     def _together(self, work: list[tuple[Any, ...]]) -> Shown:
         numbers, skeleton = self._split
@@ -154,9 +229,9 @@ class _Games:
             self._pool = ThreadPoolExecutor(len(work))
 
         # A step donates the lanes' buffers: if it fails, no lanes remain, and the next reset starts over.
-        self._lanes = []
+        self._groups = []
         done = [one(call) for call in work] if self._pool is None else list(self._pool.map(one, work))
-        self._lanes = [lanes for lanes, _ in done]
+        self._groups = [lanes for lanes, _ in done]
         # A copy that the caller may write to; arrays from a device are read-only.
         shown = Shown(*(np.concatenate(parts) for parts in zip(*(shown for _, shown in done), strict=True)))
         # Lanes whose game was over have begun the next one.
@@ -179,180 +254,6 @@ class _Games:
             what = f"the opponent {self._opponent.name!r} fails, and loses games by that: {'; '.join(faults)}"
             warnings.warn(what, RuntimeWarning, stacklevel=2)
 
-
-@jax.jit
-def _key_data(seeds: jax.Array) -> jax.Array:
-    return jax.random.key_data(jax.vmap(lambda seed: jax.random.key(seed, impl="threefry2x32"))(seeds))
-
-
-class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
-    """One seat against an agent.
-
-    Args:
-        opponent: Spec of an agent, such as "value" or "mc:rollouts=64", a policy, or an agent.
-        rules: Rules of the game, or the name of a preset.
-        seat: Player of the seat, 0, 1, or "random" for either one in each game.
-        belief, particles, dtype: As in `unojax.adapters.encoding.Encoder`.
-        render_mode: "ansi" for the seat's observation as text, or None.
-
-    Raises:
-        ValueError: If an argument has another value.
-    """
-
-    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  (as in gymnasium.Env)
-
-    def __init__(
-        self,
-        opponent: Player = "value",
-        rules: Rules | str = Rules(),
-        *,
-        seat: Seat = "random",
-        belief: BeliefKind = "none",
-        particles: int = 128,
-        dtype: DType = "float32",
-        render_mode: str | None = None,
-    ):
-        if render_mode not in (None, "ansi"):
-            raise ValueError(f"render_mode must be None or 'ansi', got {render_mode!r}")
-        self.render_mode = render_mode
-        self._games = _Games(1, opponent, seat, Encoder(belief, particles, dtype, as_rules(rules)))
-        self.observation_space, self.action_space = self._games.observation_space, self._games.action_space
-        self._shown: Shown | None = None
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, np.ndarray], dict]:
-        """Begin the next game, or with a `seed` the first game of another sequence."""
-        super().reset(seed=seed, options=options)
-        self._shown = self._games.begin([seed])
-        return self._observation(), self._info()
-
-    def step(self, action: Any) -> tuple[dict[str, np.ndarray], float, bool, bool, dict]:
-        """Play an action and the opponent's moves. The returned arrays are copies.
-
-        Raises:
-            gymnasium.error.ResetNeeded: If no game is in progress, or the last step failed.
-            ValueError: If the action is not an integer.
-        """
-        if self._shown is None or self._shown.terminated[0] or self._shown.truncated[0]:
-            raise gymnasium.error.ResetNeeded("the game is over or has not begun: call reset() first")
-        self._shown = self._games.step(in_32_bits([as_index(action)]))
-        reward, terminated, truncated = (field[0].item() for field in (self._shown.reward, *self._shown[3:5]))
-        return self._observation(), reward, terminated, truncated, self._info()
-
-    def action_masks(self) -> np.ndarray:
-        """Return the legal actions, bool[num_actions], as sb3-contrib's MaskablePPO expects."""
-        assert self._shown is not None, "call reset() first"
-        return self._shown.mask[0].astype(bool)
-
-    def render(self) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return the seat's observation as text in mode "ansi"."""
-        if self.render_mode is None:
-            return None
-        lanes = self._games.lanes
-        state = jax.tree.map(lambda leaf: leaf[0], lanes.state)
-        return format_observation(observe(state, int(lanes.seat[0])))
-
-    def close(self) -> None:
-        self._games.close()
-
-    def _observation(self) -> dict[str, np.ndarray]:
-        assert self._shown is not None
-        return {"observation": self._shown.observation[0], "action_mask": self._shown.mask[0].copy()}
-
-    def _info(self) -> dict[str, Any]:
-        assert self._shown is not None
-        illegal, failed = (bool(field[0]) for field in (self._shown.illegal, self._shown.failed))
-        return {"action_mask": self._shown.mask[0].copy(), "illegal_action": illegal, "opponent_failed": failed}
-
-
-class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
-    """Thousands of games of one seat against an agent, one device program a step.
-
-    Args:
-        num_envs: Number of parallel games.
-        opponent, rules, seat, belief, particles, dtype: As in `UnoEnv`.
-        autoreset_mode: `gymnasium.vector.AutoresetMode`. NEXT_STEP: the step after the end resets a game and ignores its
-            action. SAME_STEP: the last step resets it, and `infos["final_obs"]` holds the last observation.
-
-    Raises:
-        ValueError: If an argument has another value.
-    """
-
-    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012  (as in VectorEnv)
-
-    def __init__(
-        self,
-        num_envs: int = 1,
-        opponent: Player = "value",
-        rules: Rules | str = Rules(),
-        *,
-        seat: Seat = "random",
-        belief: BeliefKind = "none",
-        particles: int = 128,
-        dtype: DType = "float32",
-        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        render_mode: str | None = None,
-    ):
-        mode = AutoresetMode(autoreset_mode)
-        if mode is AutoresetMode.DISABLED:
-            raise ValueError("autoreset_mode must be NEXT_STEP or SAME_STEP, got DISABLED")
-        self.metadata = {**self.metadata, "autoreset_mode": mode}
-        self._resets_at_once = mode is AutoresetMode.SAME_STEP
-        if not (is_int(num_envs) and num_envs >= 1):
-            raise ValueError(f"num_envs must be an integer of at least 1, got {num_envs!r}")
-        if render_mode is not None:
-            raise ValueError(f"render_mode must be None for many games at a time, got {render_mode!r}")
-        self.num_envs = num_envs
-        self.render_mode = None
-        self._games = games = _Games(num_envs, opponent, seat, Encoder(belief, particles, dtype, as_rules(rules)))
-        self.single_observation_space, self.single_action_space = games.observation_space, games.action_space
-        self.observation_space = batch_space(games.observation_space, num_envs)
-        self.action_space = batch_space(games.action_space, num_envs)
-        self._mask = np.zeros((num_envs, games.action_space.n), np.int8)
-
-    def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, np.ndarray], dict]:
-        """Begin the next game of each environment, or with seeds the first of another sequence.
-
-        Args:
-            seed: None, an integer s for the seeds s, s + 1, ..., or a list of seeds and None.
-            options: Not used; `reset_mask` is rejected.
-
-        Raises:
-            ValueError: If a seed or the number of seeds is invalid, or a `reset_mask` is given.
-        """
-        if options and "reset_mask" in options:
-            raise ValueError("reset_mask can't be used: games that are over are reset by steps")
-        observation, _, _, _, info = self._hand_out(self._games.begin(self._seeds(seed)))
-        return observation, info
-
-    def step(self, actions: Any) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray, dict]:
-        """Play an action, integers [num_envs], in each game. The returned arrays are copies."""
-        actions = np.asarray(actions)
-        if actions.shape != (self.num_envs,) or actions.dtype.kind not in "iu":
-            raise ValueError(f"actions must be {self.num_envs} integers, got {actions.dtype}{list(actions.shape)}")
-        shown = self._games.step(in_32_bits(actions))
-        over = shown.terminated | shown.truncated
-        if not (self._resets_at_once and over.any()):
-            return self._hand_out(shown)
-        fresh = self._games.renew()
-        ends = {"reward": shown.reward, "terminated": shown.terminated, "truncated": shown.truncated}
-        observation, reward, terminated, truncated, info = self._hand_out(fresh._replace(**ends))
-        final, final_info = np.full(self.num_envs, None, object), _infos(shown, over)
-        for i in np.flatnonzero(over):
-            # Copies: a view would keep the observations of all games alive.
-            final[i] = {"observation": shown.observation[i].copy(), "action_mask": shown.mask[i].copy()}
-        ended = {"final_obs": final, "_final_obs": over, "final_info": final_info, "_final_info": over.copy()}
-        return observation, reward, terminated, truncated, info | ended
-
-    def action_masks(self) -> np.ndarray:
-        """Return the legal actions, bool[num_envs, num_actions]."""
-        return self._mask.astype(bool)
-
-    def close_extras(self, **kwargs: Any) -> None:
-        del kwargs
-        self._games.close()
-
     def _hand_out(self, shown: Shown) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray, dict]:
         self._mask = shown.mask
         observation = {"observation": shown.observation, "action_mask": shown.mask.copy()}
@@ -369,6 +270,82 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
             raise ValueError(f"seed must be None, an integer of at least 0, or a list of {self.num_envs} of those, got {seed!r}")
         super().reset(seed=seeds[0] if is_int(seed) else None)
         return seeds
+
+
+class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
+    """One seat against an agent: the game of a `UnoVectorEnv` of one.
+
+    Args:
+        opponent, rules, seat, encoding: As in `UnoVectorEnv`.
+        render_mode: "ansi" for the seat's observation as text, or None.
+
+    Raises:
+        ValueError: If an argument has another value.
+    """
+
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  (as in gymnasium.Env)
+
+    def __init__(
+        self,
+        opponent: Player = "value",
+        rules: Rules | str = Rules(),
+        *,
+        seat: Seat = "random",
+        render_mode: str | None = None,
+        **encoding: Unpack[EncoderOptions],
+    ):
+        if render_mode not in (None, "ansi"):
+            raise ValueError(f"render_mode must be None or 'ansi', got {render_mode!r}")
+        self.render_mode = render_mode
+        self._envs = UnoVectorEnv(1, opponent, rules, seat=seat, **encoding)
+        self.observation_space, self.action_space = self._envs.single_observation_space, self._envs.single_action_space
+        self._is_over = True
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, np.ndarray], dict]:
+        """Begin the next game, or with a `seed` the first game of another sequence."""
+        super().reset(seed=seed, options=options)
+        observation, infos = self._envs.reset(seed=[seed])
+        self._is_over = False
+        return _only(observation), _only(infos)
+
+    def step(self, action: Any) -> tuple[dict[str, np.ndarray], float, bool, bool, dict]:
+        """Play an action and the opponent's moves. The returned arrays are copies.
+
+        Raises:
+            gymnasium.error.ResetNeeded: If no game is in progress, or the last step failed.
+            ValueError: If the action is not an integer.
+        """
+        if self._is_over:
+            raise gymnasium.error.ResetNeeded("the game is over or has not begun: call reset() first")
+        observation, *of_step, infos = self._envs.step(in_32_bits([as_index(action)]))
+        reward, terminated, truncated = (values.item() for values in of_step)
+        self._is_over = terminated or truncated
+        return _only(observation), reward, terminated, truncated, _only(infos)
+
+    def action_masks(self) -> np.ndarray:
+        """Return the legal actions, bool[num_actions], as sb3-contrib's MaskablePPO expects; all False before the first reset."""
+        return self._envs.action_masks()[0]
+
+    def render(self) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the seat's observation as text in mode "ansi"."""
+        if self.render_mode is None:
+            return None
+        lanes = self._envs.lanes
+        state = jax.tree.map(lambda leaf: leaf[0], lanes.state)
+        return format_observation(observe(state, int(lanes.seat[0])))
+
+    def close(self) -> None:
+        self._envs.close()
+
+
+def _only(rows: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Return the entries of a single game: arrays, and numbers of Python. Gymnasium's marks of known infos are left out."""
+    return {name: row[0] if row.ndim > 1 else row[0].item() for name, row in rows.items() if not name.startswith("_")}
+
+
+@jax.jit
+def _key_data(seeds: jax.Array) -> jax.Array:
+    return jax.random.key_data(jax.vmap(lambda seed: jax.random.key(seed, impl="threefry2x32"))(seeds))
 
 
 def _infos(shown: Shown, known: np.ndarray) -> dict[str, Any]:

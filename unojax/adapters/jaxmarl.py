@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import io
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ from flax import struct
 from jax import Array
 
 from unojax import game
-from unojax.adapters.encoding import BeliefKind, DType, Encoder
+from unojax.adapters.encoding import Encoder, EncoderOptions
 from unojax.adapters.requirements import missing
 from unojax.adapters.seats import Seats, SeatsGame
 from unojax.rules import Rules, as_rules
@@ -51,7 +51,7 @@ class Uno(MultiAgentEnv):
 
     Args:
         rules: Rules of the game, or the name of a preset.
-        belief, particles, dtype: As in `unojax.adapters.encoding.Encoder`.
+        encoding: `belief`, `particles` and `dtype` of `unojax.adapters.encoding.Encoder`.
 
     Attributes:
         nothing: Action of the player who is not to move, `num_actions - 1`.
@@ -60,15 +60,13 @@ class Uno(MultiAgentEnv):
         ValueError: If an argument has another value.
     """
 
-    def __init__(
-        self, rules: Rules | str = Rules(), *, belief: BeliefKind = "none", particles: int = 128, dtype: DType = "float32"
-    ):
+    def __init__(self, rules: Rules | str = Rules(), **encoding: Unpack[EncoderOptions]):
         super().__init__(num_agents=2)
-        encoder = Encoder(belief, particles, dtype, as_rules(rules))
+        encoder = Encoder(rules=as_rules(rules), **encoding)
         self._game = SeatsGame(encoder)
         self.nothing = encoder.rules.num_actions
         self.num_actions = self.nothing + 1
-        seen = spaces.Box(0.0, float(encoder.high.max()), (encoder.size,), jnp.dtype(dtype))
+        seen = spaces.Box(0.0, float(encoder.high.max()), (encoder.size,), jnp.dtype(encoder.dtype))
         self.observation_spaces = dict.fromkeys(self.agents, seen)
         self.action_spaces = {agent: spaces.Discrete(self.num_actions) for agent in self.agents}
 

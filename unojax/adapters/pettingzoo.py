@@ -10,18 +10,17 @@ Agents are `player_0` and `player_1`; one may be selected twice in a row. Observ
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 
-from unojax.adapters.encoding import BeliefKind, DType, Encoder
+from unojax.adapters.encoding import Encoder, EncoderOptions
 from unojax.adapters.requirements import missing
 from unojax.adapters.seats import HostGame, as_index
 from unojax.rules import Rules, as_rules
 from unojax.text import format_observation
 
 try:
-    from gymnasium import spaces
     from pettingzoo import AECEnv
     from pettingzoo.utils import wrappers
 except ImportError as error:
@@ -30,18 +29,9 @@ except ImportError as error:
 AGENTS: Final = ("player_0", "player_1")
 
 
-def env(
-    rules: Rules | str = Rules(),
-    *,
-    belief: BeliefKind = "none",
-    particles: int = 128,
-    dtype: DType = "float32",
-    render_mode: str | None = None,
-) -> AECEnv:
+def env(rules: Rules | str = Rules(), *, render_mode: str | None = None, **encoding: Unpack[EncoderOptions]) -> AECEnv:
     """Return a `UnoAEC`, wrapped in PettingZoo's check of the order of calls."""
-    return wrappers.OrderEnforcingWrapper(
-        raw_env(rules, belief=belief, particles=particles, dtype=dtype, render_mode=render_mode)
-    )
+    return wrappers.OrderEnforcingWrapper(raw_env(rules, render_mode=render_mode, **encoding))
 
 
 class UnoAEC(AECEnv):
@@ -49,8 +39,8 @@ class UnoAEC(AECEnv):
 
     Args:
         rules: Rules of the game, or the name of a preset.
-        belief, particles, dtype: As in `unojax.adapters.encoding.Encoder`.
         render_mode: "ansi" for the observation of the player to move as text, or None.
+        encoding: `belief`, `particles` and `dtype` of `unojax.adapters.encoding.Encoder`.
 
     Raises:
         ValueError: If an argument has another value.
@@ -58,33 +48,24 @@ class UnoAEC(AECEnv):
 
     metadata = {"name": "unojax_uno_v0", "render_modes": ["ansi"], "is_parallelizable": False}  # noqa: RUF012  (as in AECEnv)
 
-    def __init__(
-        self,
-        rules: Rules | str = Rules(),
-        *,
-        belief: BeliefKind = "none",
-        particles: int = 128,
-        dtype: DType = "float32",
-        render_mode: str | None = None,
-    ):
+    def __init__(self, rules: Rules | str = Rules(), *, render_mode: str | None = None, **encoding: Unpack[EncoderOptions]):
         super().__init__()
         if render_mode not in (None, "ansi"):
             raise ValueError(f"render_mode must be None or 'ansi', got {render_mode!r}")
         self.render_mode = render_mode
-        encoder = Encoder(belief, particles, dtype, as_rules(rules))
+        encoder = Encoder(rules=as_rules(rules), **encoding)
         self._game = HostGame(encoder)
-        high = encoder.high
-        seen = spaces.Box(np.zeros_like(high), high, dtype=high.dtype.type)
         self._no_action = np.zeros(encoder.rules.num_actions, np.int8)
-        mask = spaces.Box(0, 1, self._no_action.shape, np.int8)
         self.possible_agents = list(AGENTS)
-        self.observation_spaces = {agent: spaces.Dict({"observation": seen, "action_mask": mask}) for agent in AGENTS}
-        self.action_spaces = {agent: spaces.Discrete(len(self._no_action)) for agent in AGENTS}
+        spaces = [encoder.spaces() for _ in AGENTS]
+        self.observation_spaces, self.action_spaces = (
+            dict(zip(AGENTS, of_agents, strict=True)) for of_agents in zip(*spaces, strict=True)
+        )
 
-    def observation_space(self, agent: str) -> spaces.Space:
+    def observation_space(self, agent: str) -> Any:
         return self.observation_spaces[agent]
 
-    def action_space(self, agent: str) -> spaces.Space:
+    def action_space(self, agent: str) -> Any:
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:

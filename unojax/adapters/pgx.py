@@ -10,14 +10,14 @@ player may move twice in a row, so compare `current_player` before a search chan
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from unojax import game
-from unojax.adapters.encoding import BeliefKind, DType, Encoder
+from unojax.adapters.encoding import Encoder, EncoderOptions
 from unojax.adapters.requirements import missing
 from unojax.adapters.seats import Seats, SeatsGame
 from unojax.files import write_whole
@@ -77,18 +77,16 @@ class Uno(Env):
 
     Args:
         rules: Rules of the game, or the name of a preset.
-        belief, particles, dtype: As in `unojax.adapters.encoding.Encoder`.
+        encoding: `belief`, `particles` and `dtype` of `unojax.adapters.encoding.Encoder`.
 
     Raises:
         ValueError: If an argument has another value.
     """
 
-    def __init__(
-        self, rules: Rules | str = Rules(), *, belief: BeliefKind = "none", particles: int = 128, dtype: DType = "float32"
-    ) -> None:
+    def __init__(self, rules: Rules | str = Rules(), **encoding: Unpack[EncoderOptions]) -> None:
         super().__init__()
         self.rules = as_rules(rules)
-        self.encoder = Encoder(belief, particles, dtype, self.rules)
+        self.encoder = Encoder(rules=self.rules, **encoding)
         self._game = SeatsGame(self.encoder)
 
     def step(self, state: Any, action: Array, key: Array | None = None) -> Any:
