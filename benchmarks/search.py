@@ -32,11 +32,10 @@ from benchmarks.harness import Config, Task
 from unojax import cards, game
 from unojax.agents import Agent, Memory
 from unojax.analysis import record
-from unojax.arena.lanes import MatchLanes, Seats, advance, begin, deal, decide, find_waiting, remember
+from unojax.arena.lanes import MatchLanes, Seats, Side, find_waiting, play_steps
 from unojax.belief import belief_init
 from unojax.belief.hands import Hands
 from unojax.belief.opponents import FAMILY, parse_opponent
-from unojax.device import static
 from unojax.device.batching import for_chosen
 from unojax.game import State
 from unojax.observation import Observation, observe, observe_packed
@@ -202,42 +201,21 @@ def search_shortfall(config: Config) -> Iterator[Task]:
         )
 
 
-class Player(NamedTuple):
-    """An observer of the games: agent A or B of `unojax.arena.lanes`, int32[], and the two parts of an agent."""
-
-    who: Array
-    numbers: list[Array]
-    skeleton: static.Skeleton
-
-
 def fall_short(
     agents: list[Agent], opponent: Agent, judge: SearchAgent, num_games: int, seed: int, num_runs: int
 ) -> dict[str, Any]:
     """Play games of the first agent against an opponent, and sum up the shortfall of each agent's choices."""
-    index = jnp.arange(num_games)
-    seats, lanes = deal(jax.random.key(seed), index // 2, index % 2, jnp.ones(num_games, bool), rules=Rules())
-    seated = [*((0, agent) for agent in agents), (1, opponent), (0, judge)]
-    players = [Player(jnp.int32(who), *static.split(agent)) for who, agent in seated]
-    memories = [begin(p.numbers, p.who, seats, lanes, skeleton=p.skeleton) for p in players]
-    short = np.zeros((len(agents), num_games))
-    num_decisions, num_left = 0, num_games
-    while num_left:
-        values, legal = jax.device_get(judge_plays(memories[-1], seats, lanes, judge=judge, num_runs=num_runs))
-        *chosen, theirs = [
-            decide(p.numbers, p.who, memory, seats, lanes, skeleton=p.skeleton, chunk=_CHUNK)
-            for p, memory in zip(players[:-1], memories[:-1], strict=True)
-        ]
+    # The other agents and the judge observe the first agent's games.
+    first, *others = (Side(agent, 0) for agent in (*agents, judge))
+    sides = [first, Side(opponent, 1), *others]
+    short, num_decisions = np.zeros((len(agents), num_games)), 0
+    for step in play_steps(jax.random.key(seed), sides, np.arange(num_games // 2), rules=Rules(), batch_size=num_games):
+        memory = others[-1].memory
+        values, legal = jax.device_get(judge_plays(memory, step.seats, step.before, judge=judge, num_runs=num_runs))
+        chosen = [step.actions[0], *(side.decide(step.seats, step.before) for side in others[:-1])]
         at = np.flatnonzero(legal.any(-1))
         num_decisions += len(at)
         short[:, at] += shortfall(values[at], legal[at], np.stack(jax.device_get(chosen))[:, at])
-        before = lanes
-        lanes, action, counts = advance(seats, before, [chosen[0], theirs], chunk=_CHUNK)
-        num_left, num_wrong = np.asarray(counts)[0]
-        assert not num_wrong
-        memories = [
-            remember(p.numbers, p.who, memory, seats, before, lanes, action, skeleton=p.skeleton, chunk=_CHUNK)
-            for p, memory in zip(players, memories, strict=True)
-        ]
     of_deal = _POINTS * short.reshape(len(agents), -1, 2).mean(-1)
     points, error = of_deal.mean(1), of_deal.std(1, ddof=1) / np.sqrt(of_deal.shape[1])
     rows = [

@@ -95,7 +95,7 @@ def test_the_mean_is_that_of_the_results_with_less_variance(match: Pairs):
     assert abs(removed.mean()) < 4.5 * removed.std() / np.sqrt(len(match))
     score, plain = adjusted_score(match.adjusted, match.points), paired_score(match.points)
     assert score.standard_error < plain.standard_error and score.variance_reduction > 1
-    judge = adjusted.judge_of((hidden("guard"), SCARCEST), 32, 16)
+    judge = adjusted.judge_of((hidden("guard"), SCARCEST), 32)
     assert judge.policies == (POLICIES["linear"], POLICIES["scarcest-color"]) and judge.differs == (True, False)
 
 

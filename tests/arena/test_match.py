@@ -296,7 +296,7 @@ def draw_after(states: State, num_draws: int) -> lanes.MatchLanes:
     nothing = np.zeros((number, 2), np.int32)
     packed = jax.jit(jax.vmap(pack_state))(states)
     begun = lanes.MatchLanes(packed, np.where(legal > 1, -1, draws), nothing + num_draws, nothing)
-    after, *_ = lanes.advance(seats, begun, [draws, draws], chunk=number)
+    after, *_ = lanes.advance(seats, begun, [draws, draws])
     assert not np.asarray(after.state.error).any()
     return after
 

@@ -12,7 +12,8 @@ finished games and forced moves cost almost nothing. Each agent has its own prog
 its time is measured separately.
 """
 
-from unojax.arena.match import AgentError, Batch, compile_match, default_batch_size, default_workers, play_batches, play_match
+from unojax.arena.lanes import AgentError
+from unojax.arena.match import Batch, compile_match, default_batch_size, default_workers, play_batches, play_match
 from unojax.arena.pairs import Pairs, split_pairs
 from unojax.arena.rounds import Matches, play_rounds
 from unojax.arena.tournaments import Tournament, tournament

@@ -20,23 +20,22 @@ the distance between an agent and its baseline; for a random agent it exceeds th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.sharding import Mesh
 
 from unojax import bits, table
 from unojax.agents import RESIGN, Agent, PolicyAgent
-from unojax.arena.lanes import JUDGE, MatchLanes, Seats, fold, mover_of
-from unojax.device import static
+from unojax.arena.lanes import JUDGE, MatchLanes, Seats, Step, chunk_of, fold, mover_of
+from unojax.device import struct
 from unojax.device.batching import for_chosen
 from unojax.device.mesh import program_of_batch
 from unojax.device.random_bits import key_words
-from unojax.device.static import Skeleton
+from unojax.device.static import Argument
 from unojax.policies import PackedPolicy, get_policy, narrow
 from unojax.rules import Rules
 from unojax.search.agents import default_num_lanes
@@ -49,46 +48,57 @@ STAND_IN: Final = "linear"
 _ITS_OWN: Final = FREE.view(np.int32)
 """Marks that the policy chooses the first action."""
 
-_Policies = tuple[PackedPolicy, ...]
 
-
-@dataclass(frozen=True)
+@struct.dataclass
 class Judge:
-    """Estimates the effect of the agents' actions. Static, except for numbers in the policies.
+    """Estimates the effect of the agents' actions.
 
     Attributes:
         policies: Baselines of A and of B, or one that both share.
         differs: Whether A, and whether B, differs from its baseline.
         num_rollouts: Rollouts per estimate.
-        chunk: Decisions at a time, on each device.
-        mesh: Devices that share the games; None: one device.
     """
 
-    policies: _Policies
-    differs: tuple[bool, bool]
-    num_rollouts: int
-    chunk: int
-    mesh: Mesh | None = None
+    policies: tuple[PackedPolicy, ...]
+    differs: tuple[bool, bool] = struct.field(pytree_node=False)
+    num_rollouts: int = struct.field(pytree_node=False)
 
     def deals(self, seats: Seats, lanes: MatchLanes) -> Array:
         """Estimate A's points in new games: float32[G]; 1/2 if the estimate would cancel in a pair."""
-        half = jnp.full(len(lanes.forced), 0.5, jnp.float32)
         if len(self.policies) == 1:
-            return half
-        numbers, skeleton = static.split(self.policies)
-        fixed = {"num_rollouts": self.num_rollouts, "chunk": self.chunk, "mesh": self.mesh}
-        return _value_deals(numbers, seats, lanes, half, skeleton=skeleton, **fixed)
+            return jnp.full(len(lanes.forced), 0.5, jnp.float32)
+        return _value_deals(Argument(self), seats, lanes)
 
-    def decisions(self, seats: Seats, lanes: MatchLanes, actions: list[Array]) -> Array | float:
+    def decisions(self, step: Step) -> Array | float:
         """Estimate the change of A's points by the agents' legal actions: float32[G], 0 without a decision."""
-        if not any(self.differs):
-            return 0.0
-        numbers, skeleton = static.split(self.policies)
-        fixed = {"differs": self.differs, "num_rollouts": self.num_rollouts, "chunk": self.chunk, "mesh": self.mesh}
-        return _value_decisions(numbers, seats, lanes, actions, skeleton=skeleton, **fixed)
+        return _value_decisions(Argument(self), step.seats, step.before, step.actions) if any(self.differs) else 0.0
+
+    def points(
+        self,
+        rules: Rules,
+        is_real: Array,
+        tables: Table,
+        first: Array,
+        players: Array,
+        steps: Array,
+        seeds: tuple[Array, Array],
+    ) -> Array:
+        """Estimate A's points after each of some first actions: float32[C, K] for int32[C, K].
+
+        `_ITS_OWN`: the policy chooses the action. Padding of a chunk is not computed.
+        """
+        number, each = first.shape
+        position = jnp.repeat(jnp.arange(number, dtype=jnp.int32), each)
+        arms = Arms(position, first.reshape(-1), each * is_real.sum(dtype=jnp.int32))
+        # Games won and lost, under any scoring rules.
+        counted = replace(rules, points=False, step_penalty=0.0)
+        how = Rollouts(self.policies, counted, self.num_rollouts, default_num_lanes(number * each))
+        samples = jax.tree.map(lambda word: jnp.repeat(word, self.num_rollouts), tables)
+        returns, _ = play_out(Starts(samples, seeds, players=players, num_steps=steps), arms, how)
+        return (1 + returns.mean(-1).reshape(number, each)) / 2
 
 
-def judge_of(agents: tuple[Agent, Agent], num_rollouts: int, chunk: int, mesh: Mesh | None = None) -> Judge:
+def judge_of(agents: tuple[Agent, Agent], num_rollouts: int) -> Judge:
     """Create the judge of a match."""
     # The choices of a subclass are unknown.
     own = [agent.policy if type(agent) is PolicyAgent else None for agent in agents]
@@ -96,58 +106,46 @@ def judge_of(agents: tuple[Agent, Agent], num_rollouts: int, chunk: int, mesh: M
     stand_in = get_policy(STAND_IN)
     policies = first or stand_in, second or stand_in
     policies = policies[:1] if policies[0] is policies[1] else policies
-    return Judge(policies, (first is None, second is None), num_rollouts, chunk, mesh)
+    return Judge(policies, (first is None, second is None), num_rollouts)
 
 
-@program_of_batch(1, static=("skeleton", "num_rollouts", "chunk"))
-def _value_deals(
-    numbers: list[Array], seats: Seats, lanes: MatchLanes, half: Array, *, skeleton: Skeleton, num_rollouts: int, chunk: int
-) -> Array:
-    policies: _Policies = static.join(numbers, skeleton)
-    tables = lanes.state.table
-    first = jnp.full((len(half), 1), _ITS_OWN)
+@program_of_batch(1)
+def _value_deals(argument: Argument, seats: Seats, lanes: MatchLanes) -> Array:
+    judge: Judge = argument.value
+    chosen = ~lanes.state.is_over
+    first = jnp.full((len(chosen), 1), _ITS_OWN)
 
     def work(is_real: Array, *games: Any) -> Array:
-        return _points(policies, lanes.state.rules, num_rollouts, is_real, *games)[:, 0]
+        return judge.points(lanes.state.rules, is_real, *games)[:, 0]
 
-    return for_chosen(~lanes.state.is_over, chunk, work, (tables, first, *_told(seats, lanes)), half)
+    args = (lanes.state.table, first, *_told(seats, lanes))
+    return for_chosen(chosen, chunk_of(len(chosen)), work, args, jnp.full(len(chosen), 0.5, jnp.float32))
 
 
-@program_of_batch(1, static=("skeleton", "differs", "num_rollouts", "chunk"))
-def _value_decisions(
-    numbers: list[Array],
-    seats: Seats,
-    lanes: MatchLanes,
-    actions: list[Array],
-    *,
-    skeleton: Skeleton,
-    differs: tuple[bool, bool],
-    num_rollouts: int,
-    chunk: int,
-) -> Array:
-    policies: _Policies = static.join(numbers, skeleton)
-    rules = lanes.state.rules
+@program_of_batch(1)
+def _value_decisions(argument: Argument, seats: Seats, lanes: MatchLanes, actions: list[Array]) -> Array:
+    judge: Judge = argument.value
+    rules, tables = lanes.state.rules, lanes.state.table
     is_a = mover_of(seats, lanes.state) == 0
     action = jnp.where(is_a, actions[0], actions[1])
-    tables = lanes.state.table
     node = table.find_node(tables, rules)
     view = view_at_node(tables, node, rules)
-    favoured = [narrow(policy, view, node.legal) for policy in policies]
+    favoured = [narrow(policy, view, node.legal) for policy in judge.policies]
     favoured = bits.where(is_a, favoured[0], favoured[-1])
     gives_up = action == RESIGN
     played = table.pick_of(jnp.where(gives_up, 0, action).astype(jnp.uint32), rules)
     is_favoured = bits.contains(favoured, played.word, played.position)
     follows = is_favoured & (bits.count(favoured) == 1) & ~gives_up
-    decides = ~lanes.state.is_over & (lanes.forced < 0) & jnp.where(is_a, *differs)
+    decides = ~lanes.state.is_over & (lanes.forced < 0) & jnp.where(is_a, *judge.differs)
     first = jnp.stack([jnp.where(gives_up, _ITS_OWN, action), jnp.full_like(action, _ITS_OWN)], axis=-1)
 
     def work(is_real: Array, is_a: Array, gives_up: Array, *games: Any) -> Array:
-        points = _points(policies, rules, num_rollouts, is_real, *games)
+        points = judge.points(rules, is_real, *games)
         after = jnp.where(gives_up, jnp.where(is_a, 0.0, 1.0), points[:, 0])
         return after - points[:, 1]
 
     args = (is_a, gives_up, tables, first, *_told(seats, lanes))
-    return for_chosen(decides & ~follows, chunk, work, args, jnp.zeros(is_a.shape, jnp.float32))
+    return for_chosen(decides & ~follows, chunk_of(len(is_a)), work, args, jnp.zeros(is_a.shape, jnp.float32))
 
 
 def _told(seats: Seats, lanes: MatchLanes) -> tuple[Array, Array, tuple[Array, Array]]:
@@ -155,29 +153,3 @@ def _told(seats: Seats, lanes: MatchLanes) -> tuple[Array, Array, tuple[Array, A
     steps = lanes.state.step_count
     keys = jax.vmap(lambda key, step: fold(key, JUDGE, step))(seats.key, steps)
     return seats.game.astype(jnp.uint32), steps, jax.vmap(key_words)(keys)
-
-
-def _points(
-    policies: _Policies,
-    rules: Rules,
-    num_rollouts: int,
-    is_real: Array,
-    tables: Table,
-    first: Array,
-    players: Array,
-    steps: Array,
-    seeds: tuple[Array, Array],
-) -> Array:
-    """Estimate A's points after each of some first actions: float32[C, K] for int32[C, K].
-
-    `_ITS_OWN`: the policy chooses the action. Padding of a chunk is not computed.
-    """
-    number, each = first.shape
-    position = jnp.repeat(jnp.arange(number, dtype=jnp.int32), each)
-    arms = Arms(position, first.reshape(-1), each * is_real.sum(dtype=jnp.int32))
-    # Games won and lost, under any scoring rules.
-    counted = replace(rules, points=False, step_penalty=0.0)
-    how = Rollouts(policies, counted, num_rollouts, default_num_lanes(number * each))
-    samples = jax.tree.map(lambda word: jnp.repeat(word, num_rollouts), tables)
-    returns, _ = play_out(Starts(samples, seeds, players=players, num_steps=steps), arms, how)
-    return (1 + returns.mean(-1).reshape(number, each)) / 2

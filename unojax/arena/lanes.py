@@ -1,26 +1,30 @@
-"""Games of a batch on the device: one step of all games, and an agent's part in it."""
+"""Games of a batch in lockstep: `play_steps`, and its programs for one step of all games and for an agent's part in it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import cards, game, table
 from unojax.agents import RESIGN, Agent, Memory, act, next_game, reveal, update
-from unojax.device import static
 from unojax.device.batching import update_chosen
+from unojax.device.blame import blamed_on
 from unojax.device.mesh import program_of_batch
-from unojax.device.static import Skeleton
+from unojax.device.platform import platform
+from unojax.device.static import Argument
 from unojax.game import Packed
 from unojax.observation import observe_packed
 from unojax.rules import Rules
+from unojax.text import format_action
 
 # Purposes of a pair's key. Keys for draws also depend on the player and the number of the player's draw; keys for agents, on
 # the player, the step and the agent's function. The alternative was tried: keys with the step for the draws, and with the game
@@ -29,7 +33,16 @@ from unojax.rules import Rules
 _DEAL, _DRAW, _AGENT, JUDGE = range(4)
 _ACT, _UPDATE, _INIT = range(3)
 
+_CHUNKS: Final = {"cpu": 8, "gpu": 2}
+"""Number of chunks per batch. A partly filled chunk is computed whole."""
+_SMALLEST_CHUNK: Final = 32
+"""Smallest chunk, in games: fewer games take hardly less time."""
+
 _Tree = TypeVar("_Tree")
+
+
+class AgentError(ValueError):
+    """An agent raised an error or returned an invalid action."""
 
 
 class Seats(NamedTuple):
@@ -60,6 +73,102 @@ class MatchLanes(NamedTuple):
     num_choices: Array
 
 
+class Step(NamedTuple):
+    """A step of all games.
+
+    Attributes:
+        seats: Constant part of the games.
+        before, after: Games before and after the step.
+        actions: Actions of A and of B at their decisions, int32[G] each, -1 elsewhere.
+        num_ended: Number of games that the step has ended.
+    """
+
+    seats: Seats
+    before: MatchLanes
+    actions: list[Array]
+    after: MatchLanes
+    num_ended: int
+
+
+class Side:
+    """An agent at one side of all games, A (`index` 0) or B (1), with its memories and computing time."""
+
+    def __init__(self, agent: Agent, index: int):
+        self.agent = agent
+        self.memory: Memory | None = None
+        self.seconds = 0.0
+        self._argument, self._index = Argument(agent), np.int32(index)
+
+    def begin(self, seats: Seats, lanes: MatchLanes) -> None:
+        """Begin the first game, or the next one, of every env slot."""
+        self.memory = self._call(begin, seats, lanes, self.memory)
+
+    def decide(self, seats: Seats, lanes: MatchLanes) -> Array:
+        """Return the agent's actions at its decisions: int32[G], -1 elsewhere."""
+        return self._call(decide, self.memory, seats, lanes)
+
+    def remember(self, step: Step) -> None:
+        """Update the memories of the games that the step has advanced."""
+        # Most policies have no memory.
+        if jax.tree.leaves(self.memory):
+            self.memory = self._call(remember, self.memory, step.seats, step.before, step.after, step.actions)
+
+    def _call(self, program: Callable[..., _Tree], *args: Any) -> _Tree:
+        began = time.perf_counter()
+        try:
+            with blamed_on(f"agent {self.agent.name}", AgentError):
+                return jax.block_until_ready(program(self._argument, self._index, *args))
+        finally:
+            self.seconds += time.perf_counter() - began
+
+
+def play_steps(key: Array, sides: Sequence[Side], pairs: np.ndarray, *, rules: Rules, batch_size: int) -> Iterator[Step]:
+    """Play both games of some pairs, and yield each step: at least one, to compile the programs.
+
+    Args:
+        key, rules: As in `play_match`.
+        sides: A and B, and any other agents, which only observe. While a step is yielded, memories are those before it.
+        pairs: int64[P]. Numbers of the pairs.
+        batch_size: Number of env slots, at least 2 P.
+
+    Raises:
+        AgentError: If an agent raises, or chooses an illegal action.
+    """
+    slot = np.arange(batch_size)
+    pair = np.zeros(batch_size, np.uint32)
+    pair[: 2 * len(pairs)] = np.repeat(pairs, 2)
+    seats, lanes = deal(key, pair, slot.astype(np.int32) % 2, slot < 2 * len(pairs), rules=rules)
+    for side in sides:
+        side.begin(seats, lanes)
+    num_left, is_over = 2 * len(pairs), False
+    while not is_over:
+        actions = [side.decide(seats, lanes) for side in sides[:2]]
+        after, counts = advance(seats, lanes, actions)
+        num_live, num_wrong = np.asarray(counts).sum(0).tolist()
+        step = Step(seats, lanes, actions, after, num_left - num_live)
+        if num_wrong:
+            raise AgentError(_describe_illegal(sides, pairs, step))
+        yield step
+        for side in sides:
+            side.remember(step)
+        lanes, num_left, is_over = after, num_live, num_live == 0
+
+
+def _describe_illegal(sides: Sequence[Side], pairs: np.ndarray, step: Step) -> str:
+    slot = int(np.flatnonzero(np.asarray(step.after.state.error))[0])
+    which = slot % 2
+    state = jax.tree.map(lambda leaf: leaf[slot], step.before.state)
+    side = int(state.current_player) ^ which
+    played = int(step.actions[side][slot])
+    name = f" ({format_action(played)})" if 0 <= played < state.rules.num_actions else ""
+    mask = np.asarray(jax.jit(game.packed_legal_mask)(state))
+    legal = ", ".join(f"{a} ({format_action(a)})" for a in np.flatnonzero(mask).tolist())
+    return (
+        f"agent {sides[side].agent.name} chose the illegal action {played}{name} in step {int(state.step_count)} of game {which} "
+        f"of pair {int(pairs[slot // 2])}; legal were {legal}"
+    )
+
+
 @program_of_batch(1, static=("rules",))
 def deal(key: Array, pair: Array, which: Array, is_used: Array, *, rules: Rules) -> tuple[Seats, MatchLanes]:
     """Start games; unused env slots are over from the start."""
@@ -73,12 +182,10 @@ def deal(key: Array, pair: Array, which: Array, is_used: Array, *, rules: Rules)
     return Seats(keys, which), jax.vmap(deal_one)(keys, is_used)
 
 
-@program_of_batch(2, static=("skeleton",))
-def begin(
-    numbers: list[Array], index: Array, seats: Seats, lanes: MatchLanes, last: Memory | None = None, *, skeleton: Skeleton
-) -> Memory:
+@program_of_batch(2)
+def begin(argument: Argument, index: Array, seats: Seats, lanes: MatchLanes, last: Memory | None = None) -> Memory:
     """Create the memories of agent `index` (0 for A, 1 for B), afresh or from the end of each slot's last game."""
-    agent: Agent = static.join(numbers, skeleton)
+    agent: Agent = argument.value
 
     def begin_one(seats: Seats, lanes: MatchLanes, last: Memory | None) -> Memory:
         player = seats.game ^ index
@@ -88,12 +195,10 @@ def begin(
     return jax.vmap(begin_one)(seats, lanes, last)
 
 
-@program_of_batch(2, static=("skeleton", "chunk"))
-def decide(
-    numbers: list[Array], index: Array, memory: Memory, seats: Seats, lanes: MatchLanes, *, skeleton: Skeleton, chunk: int
-) -> Array:
+@program_of_batch(2)
+def decide(argument: Argument, index: Array, memory: Memory, seats: Seats, lanes: MatchLanes) -> Array:
     """Return the actions of agent `index` at its decisions: int32[G], -1 elsewhere."""
-    agent: Agent = static.join(numbers, skeleton)
+    agent: Agent = argument.value
 
     def decide_one(_: Array, seats: Seats, lanes: MatchLanes, memory: Memory) -> Array:
         player = seats.game ^ index
@@ -104,7 +209,7 @@ def decide(
 
     waits = find_waiting(seats, lanes, index)
     nothing = jnp.full(waits.shape, game.NO_ACTION, jnp.int32)
-    return _update_chosen(waits, chunk, decide_one, (seats, lanes, memory), nothing)
+    return _update_chosen(waits, decide_one, (seats, lanes, memory), nothing)
 
 
 def find_waiting(seats: Seats, lanes: MatchLanes, index: ArrayLike) -> Array:
@@ -112,15 +217,13 @@ def find_waiting(seats: Seats, lanes: MatchLanes, index: ArrayLike) -> Array:
     return ~lanes.state.is_over & (lanes.forced < 0) & (mover_of(seats, lanes.state) == index)
 
 
-@program_of_batch(0, static=("chunk",))
-def advance(seats: Seats, lanes: MatchLanes, actions: list[Array], *, chunk: int) -> tuple[MatchLanes, Array, Array]:
+@program_of_batch(0)
+def advance(seats: Seats, lanes: MatchLanes, actions: list[Array]) -> tuple[MatchLanes, Array]:
     """Advance every unfinished game by one step.
 
-    Also return the actions int32[G] and, for the host, int32[1, 2] of each device: numbers of unfinished games and of
-    illegal actions.
+    Also return, for the host, int32[1, 2] of each device: numbers of unfinished games and of illegal actions.
     """
-    mover = mover_of(seats, lanes.state)
-    action = jnp.where(lanes.forced >= 0, lanes.forced, jnp.where(mover == 0, actions[0], actions[1]))
+    mover, action = mover_of(seats, lanes.state), _taken(seats, lanes, actions)
 
     def advance_one(lanes: MatchLanes, seats: Seats, action: Array, mover: Array) -> MatchLanes:
         player = lanes.state.current_player.astype(jnp.int32)
@@ -138,26 +241,28 @@ def advance(seats: Seats, lanes: MatchLanes, actions: list[Array], *, chunk: int
             num_choices=lanes.num_choices.at[mover].add((lanes.forced < 0).astype(jnp.int32)),
         )
 
-    lanes = _update_chosen(~lanes.state.is_over, chunk, advance_one, (seats, action, mover), lanes)
+    lanes = _update_chosen(~lanes.state.is_over, advance_one, (seats, action, mover), lanes)
     counts = jnp.stack([(~lanes.state.is_over).sum(), (lanes.state.error != 0).sum()])
-    return lanes, action, counts[None]
+    return lanes, counts[None]
 
 
-@program_of_batch(2, static=("skeleton", "chunk"), donate=(2,))
+def _taken(seats: Seats, lanes: MatchLanes, actions: list[Array]) -> Array:
+    """Return the actions taken, int32[G]: forced ones, and those of the agents."""
+    return jnp.where(lanes.forced >= 0, lanes.forced, jnp.where(mover_of(seats, lanes.state) == 0, actions[0], actions[1]))
+
+
+@program_of_batch(2, donate=(2,))
 def remember(
-    numbers: list[Array],
+    argument: Argument,
     index: Array,
     memory: Memory,
     seats: Seats,
     before: MatchLanes,
     after: MatchLanes,
-    action: Array,
-    *,
-    skeleton: Skeleton,
-    chunk: int,
+    actions: list[Array],
 ) -> Memory:
     """Update the memories of agent `index` after a step of all games that were unfinished before it."""
-    agent: Agent = static.join(numbers, skeleton)
+    agent: Agent = argument.value
 
     def remember_one(memory: Memory, seats: Seats, before: MatchLanes, after: MatchLanes, action: Array) -> Memory:
         player = seats.game ^ index
@@ -165,11 +270,16 @@ def remember(
         seen = [observe_packed(lanes.state, player) for lanes in (before, after)]
         return update(agent, key, memory, seen[0], action, seen[1])
 
-    live = ~before.state.is_over
-    return _update_chosen(live, chunk, remember_one, (seats, before, after, action), memory)
+    action = _taken(seats, before, actions)
+    return _update_chosen(~before.state.is_over, remember_one, (seats, before, after, action), memory)
 
 
-def _update_chosen(chosen: Array, chunk: int, one: Callable[..., _Tree], args: tuple[Any, ...], state: _Tree) -> _Tree:
+def chunk_of(num_games: int) -> int:
+    """Return the number of games that a device computes at a time, given its games of a batch."""
+    return min(num_games, max(_SMALLEST_CHUNK, num_games // _CHUNKS[platform()]))
+
+
+def _update_chosen(chosen: Array, one: Callable[..., _Tree], args: tuple[Any, ...], state: _Tree) -> _Tree:
     """Apply `update_chosen` with a function of one game; padding of the last chunk consists of finished games."""
 
     def work(is_real: Array, *picked: Any) -> _Tree:
@@ -178,7 +288,7 @@ def _update_chosen(chosen: Array, chunk: int, one: Callable[..., _Tree], args: t
 
         return jax.vmap(one)(*jax.tree.map(finish, picked, is_leaf=lambda a: isinstance(a, Packed)))
 
-    return update_chosen(chosen, chunk, work, args, state)
+    return update_chosen(chosen, chunk_of(len(chosen)), work, args, state)
 
 
 @program_of_batch(0)

@@ -3,52 +3,36 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import jax
 import numpy as np
 from jax import Array
-from jax.sharding import Mesh
 
-from unojax import game
-from unojax.agents import Agent, Memory
-from unojax.arena import lanes as device
+from unojax.agents import Agent
 from unojax.arena.adjusted import judge_of
-from unojax.arena.lanes import MatchLanes, Seats
+from unojax.arena.lanes import MatchLanes, Side, play_steps, results
 from unojax.arena.pairs import Pairs, check_series, pairs_of, split_pairs
 from unojax.decks import is_int
-from unojax.device import static
-from unojax.device.blame import blamed_on
-from unojax.device.mesh import local_mesh, mesh_for, size_of
+from unojax.device.mesh import local_mesh, size_of
 from unojax.device.platform import available_cores, platform
 from unojax.device.random_bits import check_key
 from unojax.device.shares import ALL, check_share
 from unojax.policies import Policy
 from unojax.rules import Rules, as_rules
 from unojax.specs import as_agent
-from unojax.text import format_action
 
 MAX_PAIRS: Final = 2**30
 """Number of pairs that one key can number."""
 MOST_GAMES: Final = {"cpu": 1024, "gpu": 4096}
 """Games in progress at a time on a device, per batch."""
-_CHUNKS: Final = {"cpu": 8, "gpu": 2}
-"""Number of chunks per batch. A partly filled chunk is computed whole."""
-_SMALLEST_CHUNK: Final = 32
-"""Smallest chunk, in games: fewer games take hardly less time."""
 
 Agents = tuple[Agent, Agent]
 Players = tuple[str | Policy | Agent, str | Policy | Agent]
-_Tree = TypeVar("_Tree")
-
-
-class AgentError(ValueError):
-    """An agent raised an error or returned an invalid action."""
 
 
 def play_match(
@@ -171,7 +155,7 @@ def play_batches(
     with ThreadPoolExecutor(workers, thread_name_prefix="unojax-arena") as pool:
 
         def start(batch: Batch) -> Future[Pairs]:
-            return pool.submit(lambda: _Play(key, batch, rules, batch_size, stop, on_games).all_rounds())
+            return pool.submit(_play, key, batch, rules, batch_size, stop, on_games)
 
         try:
             waiting = iter(batches)
@@ -196,120 +180,48 @@ def compile_match(agents: Agents, *, rules: Rules = Rules(), batch_size: int, se
     if not (is_int(batch_size) and batch_size >= 2 and batch_size % 2 == 0):
         raise ValueError(f"batch_size must be None or an even number of games, since they come in pairs, got {batch_size!r}")
     batch = Batch(agents, np.zeros(0, np.int64), series, adjust)
-    _Play(jax.random.key(0, impl="threefry2x32"), batch, rules, batch_size, threading.Event(), lambda finished: None).all_rounds()
+    _play(jax.random.key(0, impl="threefry2x32"), batch, rules, batch_size, threading.Event(), lambda finished: None)
 
 
-class _Play:
-    """A batch in progress, in rounds: the first pair of each series, then the second, and so on."""
-
-    def __init__(
-        self, key: Array, batch: Batch, rules: Rules, batch_size: int, stop: threading.Event, on_games: Callable[[int], None]
-    ):
-        self._key, self._batch, self._rules, self._batch_size = key, batch, rules, batch_size
-        self._stop, self._on_games = stop, on_games
-        self._mesh = mesh_for(batch_size)
-        on_each = batch_size // size_of(self._mesh)
-        self._chunk = min(on_each, max(_SMALLEST_CHUNK, on_each // _CHUNKS[platform()]))
-        self._sides = [_Side(agent, index, self._chunk, self._mesh) for index, agent in enumerate(batch.agents)]
-        self._judge = judge_of(batch.agents, batch.adjust, self._chunk, self._mesh) if batch.adjust else None
-
-    def all_rounds(self) -> Pairs:
-        """Play all rounds, or until stopped."""
-        pairs, series = self._batch.pairs, self._batch.series
-        # Play one round even without games, to compile the programs, and a second one if memory can carry over to it.
-        rounds = pairs.reshape(-1, series).T if len(pairs) else np.zeros((min(series, 2), 0), np.int64)
-        parts = []
-        for of_round in rounds:
-            parts.append(self._round(of_round))
-            if self._stop.is_set():
+def _play(
+    key: Array, batch: Batch, rules: Rules, batch_size: int, stop: threading.Event, on_games: Callable[[int], None]
+) -> Pairs:
+    """Play a batch in rounds, or until stopped: the first pair of each series, then the second, and so on."""
+    pairs, series = batch.pairs, batch.series
+    # Play one round even without games, to compile the programs, and a second one if memory can carry over to it.
+    rounds = pairs.reshape(-1, series).T if len(pairs) else np.zeros((min(series, 2), 0), np.int64)
+    sides = [Side(agent, index) for index, agent in enumerate(batch.agents)]
+    judge = judge_of(batch.agents, batch.adjust) if batch.adjust else None
+    parts = []
+    for of_round in rounds:
+        adjusted, ended = None if judge else np.full(batch_size, np.nan), None
+        for step in play_steps(key, sides, of_round, rules=rules, batch_size=batch_size):
+            if judge is not None:
+                adjusted = judge.deals(step.seats, step.before) if adjusted is None else adjusted
+                adjusted += judge.decisions(step)
+            if step.num_ended:
+                on_games(step.num_ended)
+            ended = step.after
+            if stop.is_set():
                 break
-        return replace(Pairs.join(parts), seconds=np.array([side.seconds for side in self._sides]))
-
-    def _round(self, pairs: np.ndarray) -> Pairs:
-        num_games = 2 * len(pairs)
-        pair = np.zeros(self._batch_size, np.uint32)
-        pair[:num_games] = np.repeat(pairs, 2)
-        which = np.arange(self._batch_size, dtype=np.int32) % 2
-        is_used = np.arange(self._batch_size) < num_games
-        seats, lanes = device.deal(self._key, pair, which, is_used, rules=self._rules, mesh=self._mesh)
-        for side in self._sides:
-            side.begin(seats, lanes)
-        adjusted = np.full(self._batch_size, np.nan) if self._judge is None else self._judge.deals(seats, lanes)
-        num_live = num_games
-        # Take at least one step, to compile the programs.
-        while True:
-            actions = [side.decide(seats, lanes) for side in self._sides]
-            after, action, counts = device.advance(seats, lanes, actions, chunk=self._chunk, mesh=self._mesh)
-            live, wrong = np.asarray(counts).sum(0).tolist()
-            if wrong:
-                raise AgentError(_describe_illegal(self._batch.agents, pairs, lanes, after, action))
-            if self._judge is not None:
-                adjusted += self._judge.decisions(seats, lanes, actions)
-            for side in self._sides:
-                side.remember(seats, lanes, after, action)
-            lanes = after
-            if live < num_live:
-                self._on_games(num_live - live)
-                num_live = live
-            if num_live == 0 or self._stop.is_set():
-                break
-
-        winner, card_points = (np.asarray(each)[:num_games].reshape(-1, 2) for each in device.results(lanes, mesh=self._mesh))
-        return Pairs(
-            index=np.asarray(pairs, np.int64),
-            # In the second game A is player 1.
-            winner=np.where(winner < 0, winner, winner ^ np.arange(2)).astype(np.int8),
-            num_steps=np.asarray(lanes.state.step_count)[:num_games].reshape(-1, 2),
-            num_choices=np.asarray(lanes.num_choices)[:num_games].reshape(-1, 2, 2),
-            seconds=np.zeros(2),
-            card_points=card_points,
-            adjusted=np.asarray(adjusted, np.float64)[:num_games].reshape(-1, 2).mean(1),
-        )
+        assert ended is not None, "after one step at least"
+        parts.append(_pairs_of(of_round, ended, np.asarray(adjusted, np.float64)))
+        if stop.is_set():
+            break
+    return replace(Pairs.join(parts), seconds=np.array([side.seconds for side in sides]))
 
 
-class _Side:
-    """One of the two agents in a batch, with its memories and computing time."""
-
-    def __init__(self, agent: Agent, index: int, chunk: int, mesh: Mesh | None):
-        self.agent = agent
-        self.seconds = 0.0
-        self._index = np.int32(index)
-        self._numbers, self._skeleton = static.split(agent)
-        self._chunk, self._mesh = chunk, mesh
-        self._memory: Memory | None = None
-
-    def begin(self, seats: Seats, lanes: MatchLanes) -> None:
-        """Begin the first game, or the next one, of every env slot."""
-        self._memory = self._call(device.begin, seats, lanes, self._memory)
-
-    def decide(self, seats: Seats, lanes: MatchLanes) -> Array:
-        return self._call(device.decide, self._memory, seats, lanes, chunk=self._chunk)
-
-    def remember(self, seats: Seats, before: MatchLanes, after: MatchLanes, action: Array) -> None:
-        # Most policies have no memory.
-        if jax.tree.leaves(self._memory):
-            self._memory = self._call(device.remember, self._memory, seats, before, after, action, chunk=self._chunk)
-
-    def _call(self, program: Callable[..., _Tree], *args: Any, **static_args: Any) -> _Tree:
-        began = time.perf_counter()
-        try:
-            with blamed_on(f"agent {self.agent.name}", AgentError):
-                static_args |= {"skeleton": self._skeleton, "mesh": self._mesh}
-                return jax.block_until_ready(program(self._numbers, self._index, *args, **static_args))
-        finally:
-            self.seconds += time.perf_counter() - began
-
-
-def _describe_illegal(agents: Agents, pairs: np.ndarray, before: MatchLanes, after: MatchLanes, action: Array) -> str:
-    lane = int(np.flatnonzero(np.asarray(after.state.error))[0])
-    which = lane % 2
-    state = jax.tree.map(lambda leaf: leaf[lane], before.state)
-    agent = agents[int(state.current_player) ^ which]
-    played = int(action[lane])
-    name = f" ({format_action(played)})" if 0 <= played < state.rules.num_actions else ""
-    mask = np.asarray(jax.jit(game.packed_legal_mask)(state))
-    legal = ", ".join(f"{a} ({format_action(a)})" for a in np.flatnonzero(mask).tolist())
-    return (
-        f"agent {agent.name} chose the illegal action {played}{name} in step {int(state.step_count)} of game {which} of pair "
-        f"{int(pairs[lane // 2])}; legal were {legal}"
+def _pairs_of(index: np.ndarray, ended: MatchLanes, adjusted: np.ndarray) -> Pairs:
+    """Return the results of pairs, int64[P], in the first 2 P env slots."""
+    num_games = 2 * len(index)
+    winner, card_points = (np.asarray(each)[:num_games].reshape(-1, 2) for each in results(ended))
+    return Pairs(
+        index=np.asarray(index, np.int64),
+        # In the second game A is player 1.
+        winner=np.where(winner < 0, winner, winner ^ np.arange(2)).astype(np.int8),
+        num_steps=np.asarray(ended.state.step_count)[:num_games].reshape(-1, 2),
+        num_choices=np.asarray(ended.num_choices)[:num_games].reshape(-1, 2, 2),
+        seconds=np.zeros(2),
+        card_points=card_points,
+        adjusted=adjusted[:num_games].reshape(-1, 2).mean(1),
     )

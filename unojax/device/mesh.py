@@ -44,10 +44,10 @@ def spread(tree: Any, size: int) -> Any:
 
 
 def program_of_batch(whole: int, *, static: tuple[str, ...] = (), donate: tuple[int, ...] = ()) -> Callable[[Callable], Callable]:
-    """Decorate a function of a batch: it is compiled, and devices of a mesh share the batch.
+    """Decorate a function of a batch: it is compiled, and the devices of `mesh_for` share the batch.
 
     The first axis of all results and arguments is the batch, except for the first `whole` arguments, which every device receives
-    entirely. The decorated function has one more keyword, `mesh`; None: a single device computes all.
+    entirely.
 
     Args:
         whole: Number of arguments that are not batched.
@@ -56,8 +56,9 @@ def program_of_batch(whole: int, *, static: tuple[str, ...] = (), donate: tuple[
     """
 
     def decorate(function: Callable) -> Callable:
-        def call(*args: Any, mesh: Mesh | None = None, **options: Any) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
             of_share = partial(function, **options)
+            mesh = mesh_for(len(jax.tree.leaves(args[whole:])[0]))
             if mesh is None:
                 return of_share(*args)
             split = PartitionSpec(AXIS)
@@ -66,6 +67,6 @@ def program_of_batch(whole: int, *, static: tuple[str, ...] = (), donate: tuple[
             return jax.shard_map(of_share, mesh=mesh, in_specs=specs, out_specs=split, check_vma=False)(*args)
 
         call.__name__, call.__doc__ = function.__name__, function.__doc__
-        return jax.jit(call, static_argnames=(*static, "mesh"), donate_argnums=donate)
+        return jax.jit(call, static_argnames=static, donate_argnums=donate)
 
     return decorate

@@ -60,3 +60,25 @@ def join(numbers: list[Array], skeleton: Skeleton) -> Any:
     rest = iter(numbers)
     leaves = [next(rest) if leaf is None else leaf for leaf in skeleton.leaves]
     return jax.tree.unflatten(skeleton.treedef, leaves)
+
+
+@jax.tree_util.register_pytree_node_class
+class Argument:
+    """An agent, or policies, as an argument of a compiled function: numbers are traced, and structure selects the program."""
+
+    def __init__(self, value: Any):
+        self._numbers, self._skeleton = split(value)
+
+    @property
+    def value(self) -> Any:
+        """The agent, with arrays as numbers."""
+        return join(self._numbers, self._skeleton)
+
+    def tree_flatten(self) -> tuple[list[Array], Skeleton]:
+        return self._numbers, self._skeleton
+
+    @classmethod
+    def tree_unflatten(cls, skeleton: Skeleton, numbers: Any) -> Argument:
+        argument = object.__new__(cls)
+        argument._numbers, argument._skeleton = list(numbers), skeleton
+        return argument
