@@ -17,13 +17,13 @@ from unojax.device.random_bits import key_words
 from unojax.game import State
 from unojax.observation import determinize_packed, observe
 from unojax.policies import POLICIES, greedy, uniform
-from unojax.search import monte_carlo
+from unojax.search import monte_carlo, rollouts
 from unojax.search.rollouts import Arms, Rollouts, Starts, Style, list_arms, play_out
 from unojax.text import parse_action
 
 NUM, SAMPLES = 48, 256
 SCARCEST = POLICIES["scarcest-color"]
-HALVED = Rollouts((uniform,), RULES, num_samples=SAMPLES, num_lanes=256, discount=0.5)
+HALVED = Rollouts((uniform,), RULES, num_samples=SAMPLES, discount=0.5)
 """Uniform play, whose returns reveal the number of steps by their discount."""
 
 
@@ -143,7 +143,7 @@ def test_returns_are_those_of_the_player_of_the_first_action(positions: State):
 
 def test_in_each_sample_the_other_player_is_of_its_type(positions: State):
     """Each sample equals the game against the type's policy, with the same random words."""
-    how = Rollouts((SCARCEST, uniform), RULES, num_samples=32, num_lanes=256)
+    how = Rollouts((SCARCEST, uniform), RULES, num_samples=32)
     kinds = np.random.default_rng(0).integers(0, 3, (NUM, how.num_samples), np.uint32)
     styles = (Style(1, 0.0), Style(0, 0.0), Style(0, 1.0))
     arms = arms_of(positions)
@@ -163,23 +163,26 @@ def test_a_trembling_type_plays_if_it_can():
     state = make_state("R1 R2 B9", "R3 B1 B2", "R7", rules=rules)
     states = jax.tree.map(lambda leaf: np.asarray(leaf)[None], state)
     arms = arms_at(np.zeros(3), np.array([parse_action("R1"), parse_action("R2"), cards.DRAW]))
-    how = Rollouts((SCARCEST, greedy), rules, num_samples=64, num_lanes=64)
+    how = Rollouts((SCARCEST, greedy), rules, num_samples=64)
     kinds = np.zeros(64, np.uint32)
     trembling = returns_of(states, arms, 3, replace(how, types=(Style(0, 1.0),)), types=kinds)
     np.testing.assert_array_equal(trembling, returns_of(states, arms, 3, how))
 
 
 @pytest.mark.slow
-def test_lanes_and_parts_of_the_samples_change_nothing_and_other_arms_are_correlated(positions: State):
+def test_lanes_and_parts_of_the_samples_change_nothing_and_other_arms_are_correlated(
+    positions: State, monkeypatch: pytest.MonkeyPatch
+):
     arms = arms_of(positions)
-    part = replace(HALVED, num_lanes=1000, num_samples=64)
+    part = replace(HALVED, num_samples=64)
     whole = np.asarray(returns_of(positions, arms, 1, HALVED))
+    monkeypatch.setattr(rollouts, "default_num_lanes", lambda num_positions: 1000)
     np.testing.assert_array_equal(whole[:, 64:128], returns_of(positions, arms, 1, part, first=64))
     # The same arm twice has the same rollouts.
     masks = np.asarray(legal_all(positions))[:, : cards.DRAW]
     first, last = masks.argmax(1), cards.DRAW - 1 - masks[:, ::-1].argmax(1)
     arms = arms_at(np.tile(np.arange(NUM), 3), np.concatenate([first, last, first]))
-    how = Rollouts((SCARCEST,), RULES, num_samples=512, num_lanes=256)
+    how = Rollouts((SCARCEST,), RULES, num_samples=512)
     returns = np.asarray(returns_of(positions, arms, 2, how)).reshape(3, NUM, 512)
     np.testing.assert_array_equal(returns[0], returns[2])
     # By common random numbers the difference of two plays varies less than that of independent rollouts.
@@ -193,7 +196,7 @@ def test_each_player_follows_its_own_policy(positions: State):
     """Compare with games played with `step`."""
     action = np.asarray(legal_all(positions)).argmax(1).astype(np.int32)
     arms = arms_at(np.arange(NUM), action)
-    returns = np.asarray(returns_of(positions, arms, 7, Rollouts((SCARCEST, uniform), RULES, SAMPLES, num_lanes=256)))
+    returns = np.asarray(returns_of(positions, arms, 7, Rollouts((SCARCEST, uniform), RULES, SAMPLES)))
 
     def play_on(state: State, action: jax.Array, key: jax.Array) -> jax.Array:
         player = state.current_player

@@ -61,7 +61,7 @@ def test_simulations_meet_in_nodes_and_every_visit_is_backed_up():
     state = make_state("R1 R2 R3 Y1", "R5 Y5 Y6 B1", "R7")
     num_samples = 400
     guide = TreeGuide(uniform, RULES, num_nodes=4096, exploration=1.0)
-    how = Rollouts((uniform,), RULES, num_samples, num_lanes=64, guide=guide)
+    how = Rollouts((uniform,), RULES, num_samples, guide=guide)
 
     @jax.jit
     def simulate(state: State):

@@ -22,7 +22,6 @@ from unojax import bits, cards, game, table
 from unojax.game import GivenCards, State
 from unojax.observation import Observation
 from unojax.policies import LINEAR, uniform
-from unojax.search.agents import default_num_lanes
 from unojax.search.monte_carlo import Samples
 from unojax.search.rollouts import Rollouts, Style
 from unojax.value import NetworkConfig, Outlook, outlook_of_unseen, save_network, value_plays
@@ -255,7 +254,7 @@ def test_searches_follow_the_type_of_each_sample(monkeypatch: pytest.MonkeyPatch
     ((keys, _, given, legal_plays, how),) = calls
     assert (keys == KEYS[:4]).all() and given is samples and legal_plays is legal
     types = (Style(1, 0.0), Style(0, 0.0))
-    assert how == Rollouts((LINEAR, uniform), RULES, 8, default_num_lanes(4), 0.9, types=types)
+    assert how == Rollouts((LINEAR, uniform), RULES, 8, 0.9, types=types)
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ from unojax.game import Packed
 from unojax.observation import Observation, observe_packed
 from unojax.policies import LINEAR, POLICIES, get_policy
 from unojax.rules import Rules, as_rules
-from unojax.search.agents import default_num_lanes, styles
+from unojax.search.agents import styles
 from unojax.search.monte_carlo import Samples, flat_monte_carlo, sample_hands
 from unojax.search.rollouts import Rollouts
 from unojax.table import Table, find_node
@@ -386,7 +386,7 @@ def _hidden(state: Packed) -> Hands:
 def _search(keys: Array, observation: Observation, samples: Samples, legal: Array, play: SelfPlay, discount: float) -> Array:
     """Search C decisions: float32, of the shape of `legal`, the mean return of each legal choice, -inf for the others."""
     policies, types = styles(LINEAR, play.opponent)
-    how = Rollouts(policies, play.game_rules, play.search, default_num_lanes(len(legal)), discount, types=types)
+    how = Rollouts(policies, play.game_rules, play.search, discount, types=types)
     estimate = flat_monte_carlo(keys, observation, samples, legal, how)
     return jnp.where(legal, estimate.value, -jnp.inf)
 

@@ -38,7 +38,6 @@ from unojax.device.random_bits import key_words
 from unojax.device.static import Argument
 from unojax.policies import PackedPolicy, get_policy, narrow
 from unojax.rules import Rules
-from unojax.search.agents import default_num_lanes
 from unojax.search.rollouts import FREE, Arms, Rollouts, Starts, play_out
 from unojax.table import Table
 from unojax.view import view_at_node
@@ -92,7 +91,7 @@ class Judge:
         arms = Arms(position, first.reshape(-1), each * is_real.sum(dtype=jnp.int32))
         # Games won and lost, under any scoring rules.
         counted = replace(rules, points=False, step_penalty=0.0)
-        how = Rollouts(self.policies, counted, self.num_rollouts, default_num_lanes(number * each))
+        how = Rollouts(self.policies, counted, self.num_rollouts)
         samples = jax.tree.map(lambda word: jnp.repeat(word, self.num_rollouts), tables)
         returns, _ = play_out(Starts(samples, seeds, players=players, num_steps=steps), arms, how)
         return (1 + returns.mean(-1).reshape(number, each)) / 2

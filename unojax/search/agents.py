@@ -26,7 +26,6 @@ from unojax.belief.opponents import TREMBLE, Family, Opponent, PolicyOpponent
 from unojax.belief.updaters import Oracle, Updater, UpdaterKind, parse_updater
 from unojax.decks import is_int
 from unojax.device.batching import together
-from unojax.device.platform import platform
 from unojax.device.tracing import traced_once
 from unojax.game import State
 from unojax.observation import Observation
@@ -41,11 +40,6 @@ from unojax.specs import Factory, factory_of, format_spec, settings_of
 if TYPE_CHECKING:
     from unojax.search.network_leaf import NetworkLeaf
 
-_MOST_LANES: Final = {"cpu": 2048, "gpu": 2**16}
-_LANES_PER_DECISION: Final = 256
-"""Rollouts in progress at a time. On a CPU their tables fit in a core's second-level cache; few decisions need few lanes, because
-the last rollouts leave most of them idle.
-"""
 _LEAST_PER_ROUND: Final = 8
 """Samples of a round, from which an error is estimated, if plays may be pruned."""
 
@@ -101,10 +95,7 @@ class Search:
             raise ValueError("the rollouts follow types of opponents, and these hands come without: name one, opponent=linear")
         pairs = jax.vmap(jax.random.split)(keys)
         samples = jax.vmap(partial(sample_hands, num=self.num_samples))(pairs[:, 0], hands)
-        num_lanes = default_num_lanes(len(legal))
-        how = Rollouts(
-            self.policies, self._counted, self.num_samples, num_lanes, self.discount, guide=self.tree, types=self.types
-        )
+        how = Rollouts(self.policies, self._counted, self.num_samples, self.discount, guide=self.tree, types=self.types)
         store = None if self.tree is None else new_store(len(legal), self.tree.num_nodes)
         estimate = flat_monte_carlo(
             pairs[:, 1], observations, samples, legal, how, stop=self.stop, num_steps=num_steps, store=store
@@ -274,11 +265,6 @@ def _search(
     legal = legal_mask[: agent.rules.num_choices] & is_mine & (legal_mask.sum() > 1)
     search = together(lambda _, *decisions: agent.estimate(*decisions))
     return search((), key, observation, hands, legal, num_steps), legal
-
-
-def default_num_lanes(num_decisions: int) -> int:
-    """Choose the number of rollouts in progress at a time."""
-    return min(_MOST_LANES[platform()], _LANES_PER_DECISION * num_decisions)
 
 
 def monte_carlo(

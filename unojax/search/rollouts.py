@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from unojax import bits, table
 from unojax.device import control, static
 from unojax.device.lanes import NO_WALK, walk
 from unojax.device.lanes import refill as next_walks
+from unojax.device.platform import platform
 from unojax.device.random_bits import threefry
 from unojax.device.tracing import traced_once
 from unojax.policies import PackedPolicy, greedy, narrow
@@ -34,6 +35,11 @@ from unojax.view import view_at_node
 NODES_PER_BLOCK: Final = 8
 """Nodes between two checks for finished rollouts: a rollout from mid-game takes some 60 nodes."""
 NO_ROLLOUT: Final = NO_WALK
+_MOST_LANES: Final = {"cpu": 2048, "gpu": 2**16}
+_LANES_PER_POSITION: Final = 256
+"""Rollouts in progress at a time. On a CPU their tables fit in a core's second-level cache; few positions need few lanes, because
+the last rollouts leave most of them idle.
+"""
 FREE: Final = np.uint32(0xFFFF_FFFF)
 """The first action was taken: the policies choose."""
 
@@ -102,8 +108,8 @@ class Lanes(NamedTuple):
     steps_left: Array | None
 
 
-class Guide(Protocol):
-    """Replaces the policy at some later decisions of the player who took the first action.
+class Guide:
+    """Replaces the policy at some later decisions of the player who took the first action; this one replaces none.
 
     Lanes wait for the guide: between blocks it gives each waiting lane an action. A *walk* is its data for a lane,
     its *store* its data for all lanes.
@@ -111,44 +117,25 @@ class Guide(Protocol):
 
     def start(self, num_lanes: int) -> Any:
         """Begin the walks of lanes whose rollout is about to begin."""
-        ...
+        return ()
 
     def waits(self, walks: Any, lanes: Lanes, node: Node) -> Array:
         """Return whether lanes wait at this node: bool[B]."""
-        ...
+        return jnp.zeros_like(node.is_decision)
 
     def follow(self, walks: Any, lanes: Lanes, move: Array) -> Any:
         """Advance the walks by a move that is about to be carried out."""
-        ...
+        return walks
 
     def advise(self, store: Any, walks: Any, lanes: Lanes, position: Array) -> tuple[Any, Any, Array]:
         """Return the store, the walks, and `Lanes.first` with an action for at least some of the waiting lanes.
 
         `position` is int32[B], the index of each lane's position.
         """
-        ...
-
-    def learn(self, store: Any, walks: Any, ended: Array, returns: Array) -> Any:
-        """Add the returns (float32[B]) of the rollouts that ended (bool[B]) to the store."""
-        ...
-
-
-class _NoGuide:
-    """Leaves all decisions to the policies."""
-
-    def start(self, num_lanes: int) -> tuple[()]:
-        return ()
-
-    def waits(self, walks: Any, lanes: Lanes, node: Node) -> Array:
-        return jnp.zeros_like(node.is_decision)
-
-    def follow(self, walks: Any, lanes: Lanes, move: Array) -> Any:
-        return walks
-
-    def advise(self, store: Any, walks: Any, lanes: Lanes, position: Array) -> tuple[Any, Any, Array]:
         return store, walks, lanes.first
 
     def learn(self, store: Any, walks: Any, ended: Array, returns: Array) -> Any:
+        """Add the returns (float32[B]) of the rollouts that ended (bool[B]) to the store."""
         return store
 
 
@@ -161,7 +148,6 @@ class Rollouts:
             policies that these name, after that of the player who takes the first action.
         rules: Rules of the game, with truncation and step penalties.
         num_samples: R, rollouts of each arm.
-        num_lanes: Rollouts in progress at a time; without a guide, results do not depend on it.
         discount: Factor on returns per transition after the first. A result never vanishes: the sign of its return is the winner.
         guide: Guide, which replaces the first policy at some decisions; None: no guide.
         types: Types of the other player, one for each sample; empty: it always follows the last policy.
@@ -170,15 +156,14 @@ class Rollouts:
     policies: tuple[PackedPolicy, ...]
     rules: Rules
     num_samples: int
-    num_lanes: int
     discount: float = 1.0
     guide: Guide | None = None
     types: tuple[Style, ...] = ()
 
     @property
     def leader(self) -> Guide:
-        """The guide; without one, a guide that never chooses."""
-        return _NoGuide() if self.guide is None else self.guide
+        """The guide; without one, the guide that replaces no decision."""
+        return Guide() if self.guide is None else self.guide
 
     @property
     def nodes_per_block(self) -> int:
@@ -299,6 +284,11 @@ class _Progress(NamedTuple):
     store: Any
 
 
+def default_num_lanes(num_positions: int) -> int:
+    """Return the number of rollouts in progress at a time. Without a guide, results do not depend on it."""
+    return min(_MOST_LANES[platform()], _LANES_PER_POSITION * num_positions)
+
+
 def play_out(starts: Starts, arms: Arms, how: Rollouts, store: Any = None) -> tuple[Array, Any]:
     """Play every sample of every arm to its end; return float32[A, R] returns, and the guide's store.
 
@@ -317,7 +307,7 @@ def play_out(starts: Starts, arms: Arms, how: Rollouts, store: Any = None) -> tu
         )
     # Arrays, whatever type the weights have, so that all share one program.
     how = replace(how, policies=static.join(*static.split(how.policies)))
-    guide = how.leader
+    guide, num_lanes = how.leader, default_num_lanes(len(starts.seeds[0]))
 
     def next_lanes(next_rollout: Array, wanted: Array) -> tuple[Lanes, Array]:
         number = arms.number.astype(jnp.uint32) * np.uint32(how.num_samples)
@@ -335,13 +325,13 @@ def play_out(starts: Starts, arms: Arms, how: Rollouts, store: Any = None) -> tu
         ended, outcome = how.cut_off(lanes)
         returns = now.returns.at[jnp.where(ended, lanes.rollout, np.uint32(size))].set(outcome, mode="drop")
         store = guide.learn(store, walks, ended, outcome)
-        walks = jax.tree.map(partial(jnp.where, ended), guide.start(how.num_lanes), walks)
+        walks = jax.tree.map(partial(jnp.where, ended), guide.start(num_lanes), walks)
         wanted = ended | (lanes.rollout == NO_ROLLOUT)
         fresh, next_rollout = next_lanes(now.next_rollout, wanted)
         return _Progress(jax.tree.map(partial(jnp.where, wanted), fresh, lanes), walks, next_rollout, returns, store)
 
-    lanes, next_rollout = next_lanes(jnp.uint32(0), jnp.ones(how.num_lanes, bool))
-    begun = _Progress(lanes, guide.start(how.num_lanes), next_rollout, jnp.zeros(size, jnp.float32), store)
+    lanes, next_rollout = next_lanes(jnp.uint32(0), jnp.ones(num_lanes, bool))
+    begun = _Progress(lanes, guide.start(num_lanes), next_rollout, jnp.zeros(size, jnp.float32), store)
     done = control.while_loop(lambda now: (now.lanes.rollout != NO_ROLLOUT).any(), block, begun)
     return done.returns.reshape(-1, how.num_samples), done.store
 

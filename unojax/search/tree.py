@@ -37,7 +37,7 @@ from unojax import bits, table
 from unojax.bits import Words
 from unojax.policies import PackedPolicy, narrow
 from unojax.rules import Rules
-from unojax.search.rollouts import FREE, NO_ROLLOUT, Lanes
+from unojax.search.rollouts import FREE, NO_ROLLOUT, Guide, Lanes
 from unojax.table import Node
 from unojax.view import view_at_node
 
@@ -93,8 +93,8 @@ def new_store(num_decisions: int, num_nodes: int) -> Store:
 
 
 @dataclass(frozen=True)
-class TreeGuide:
-    """A `rollouts.Guide`, see the module. A history whose place in the tree is taken is left to the rollout policy.
+class TreeGuide(Guide):
+    """The tree of the module. A history whose place in the tree is taken is left to the rollout policy.
 
     Attributes:
         policy: Rollout policy.
