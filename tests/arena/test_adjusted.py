@@ -113,8 +113,8 @@ def test_standings_show_the_score_from_both_sides(match: Pairs):
     found = standings_of(["a", "b"], {(0, 1): match})
     one, other = found.match("a", "b"), found.match("b", "a")
     assert one and other and one.adjusted and other.adjusted and one.shown is one.adjusted
-    assert one.adjusted.score == pytest.approx(match.adjusted.mean())
-    assert other.adjusted.score == pytest.approx(1 - one.adjusted.score)
+    assert one.adjusted.value == pytest.approx(match.adjusted.mean())
+    assert other.adjusted.value == pytest.approx(1 - one.adjusted.value)
     assert other.adjusted.interval == pytest.approx([1 - one.adjusted.interval[1], 1 - one.adjusted.interval[0]])
     plain = dataclasses.replace(match, adjusted=np.full(len(match), np.nan))
     assert standings_of(["a", "b"], {(0, 1): plain}).matches[0].adjusted is None

@@ -69,9 +69,9 @@ def test_two_evaluations_are_equal():
     rules = Rules(hand_size=2)
     one, two = (evaluate("keep-wilds", ("uniform", "keep-wilds"), games=20, rules=rules) for _ in range(2))
     assert one.rows == two.rows and one.digest == two.digest
-    assert [row.opponent for row in one.rows] == ["uniform"] and one.rating is None
+    assert [row.second for row in one.rows] == ["uniform"] and one.rating is None
     (row,) = one.rows
-    assert row.won + row.lost + row.drawn == row.games == 20
+    assert sum(row.wins) + row.drawn == row.games == 20
 
 
 def test_refusals():

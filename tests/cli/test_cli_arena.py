@@ -86,8 +86,7 @@ def test_figures_tables_and_picture(run_json, run_text, tmp_path, matches):
         score = paired_score(pairs.points)
         assert row["games"] == 2 * NUM_PAIRS == sum(row["wins"]) + row["drawn"]
         assert row["wins"] == [(pairs.winner == 0).sum(), (pairs.winner == 1).sum()]
-        figures = (row["score"], *row["interval"], row["variance_reduction"])
-        assert figures == pytest.approx((score.value, *score.interval, score.variance_reduction))
+        assert row["score"] == vars(score) | {"interval": list(score.interval)}
     for row in data["results"]["agents"]:
         i = NAMES.index(row["name"])
         mine = [(pairs, match.index(i)) for match, pairs in matches.items() if i in match]
@@ -211,12 +210,12 @@ def test_tables_show_both_sides_of_a_match_and_those_without_games(matches):
     first, second = (agent.name for agent in standings.agents[:2])
     match, other = standings.match(first, second), standings.match(second, first)
     assert match is not None and other is not None
-    assert (other.score, other.interval[0]) == pytest.approx((1 - match.score, 1 - match.interval[1]))
+    assert (other.score.value, other.score.interval[0]) == pytest.approx((1 - match.score.value, 1 - match.score.interval[1]))
     assert other.wins == match.wins[::-1]
     for make in (score_table, partial(score_table, names=False), match_table):
         text = text_of(make(standings), 80)
-        assert percent_within(match.score, match.interval) in text
-        assert make is match_table or percent_within(other.score, other.interval) in text
+        assert percent_within(match.score.value, match.score.interval) in text
+        assert make is match_table or percent_within(other.score.value, other.score.interval) in text
 
     some = {pair: pairs for pair, pairs in matches.items() if 0 not in pair}
     standings = standings_of(NAMES, {**some, (0, 1): Pairs.join([])})
@@ -255,9 +254,9 @@ def test_variance_reduction_makes_intervals_smaller(run_text, tmp_path):
     out = run_text(*f"arena scarcest-color uniform --games 64 --adjust 16 --quiet --json {path}".split())
     assert "variance-reduced" in " ".join(out.split()) and "by 16 rollouts of each estimate" in " ".join(out.split())
     [match] = json.loads(path.read_text())["results"]["matches"]
-    adjusted, error = match["adjusted"]["score"], match["adjusted"]["standard_error"]
+    adjusted, error = match["adjusted"]["value"], match["adjusted"]["standard_error"]
     # Six standard errors; 67.6 % were seen in many games.
-    assert abs(adjusted - 0.676) < 6 * error and error < match["standard_error"]
+    assert abs(adjusted - 0.676) < 6 * error and error < match["score"]["standard_error"]
 
 
 @pytest.mark.slow
@@ -270,4 +269,5 @@ def test_deals_in_series_and_matches_to_some_points(run_json):
         ("--to 60 --hand-size 2 --points True", paired_score(rounds.points)),
     ):
         [match] = run_json(*f"arena linear uniform --games 8 --seed 5 {options} --quiet".split())["results"]["matches"]
-        assert (match["score"], match["standard_error"]) == pytest.approx((score.value, score.standard_error))
+        figures = match["score"]["value"], match["score"]["standard_error"]
+        assert figures == pytest.approx((score.value, score.standard_error))

@@ -14,6 +14,8 @@ import pytest
 
 from unojax.arena import evaluation
 from unojax.arena.evaluation import GAMES, OPPONENTS
+from unojax.arena.ratings import Score
+from unojax.arena.standings import MatchRow
 from unojax.cli import main
 from unojax.cli.evaluate import Evaluate
 from unojax.policies import POLICIES
@@ -37,7 +39,7 @@ def test_table_and_json(run_text, tmp_path):
 
 
 def test_faults_of_the_agent_and_of_opponents_are_noted(capsys, monkeypatch):
-    row = evaluation.EvaluationRow("x", 2, 0, 2, 0, 0.0, (0.0, 0.5), 0.0)
+    row = MatchRow("process:false", "x", 2, (0, 2), 0, Score(0.0, (0.0, 0.5), 0.0, 1.0, 1), 9.0)
     found = evaluation.Evaluation("process:false", (row,), None, None, None, 1971, "0", 1)
     monkeypatch.setattr(evaluation, "evaluate", lambda *args, **options: found)
     # Another program, which plays as the opponent.

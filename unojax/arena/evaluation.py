@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +14,8 @@ from unojax.agents import Agent
 from unojax.arena import lanes as device
 from unojax.arena.match import Players, play_match
 from unojax.arena.pairs import Pairs
-from unojax.arena.ratings import ELO_PER_NAT, Z_95, paired_score
+from unojax.arena.ratings import ELO_PER_NAT, Match, bradley_terry
+from unojax.arena.standings import MatchRow, match_row
 from unojax.game import Packed, State
 from unojax.rules import RULES_VERSION, Rules
 from unojax.specs import as_agent
@@ -31,33 +31,7 @@ ANCHORS: Final = {"uniform": 0.0, "scarcest-color": 123.5, "linear": 199.4, "val
 per match (`benchmarks/results/value_arena_cpu.json`), accurate to about 3 points.
 """
 _ANCHORED_VERSION: Final = 1
-_PRIOR_GAMES: Final = 1.0
 _CHUNK: Final = 1024
-
-
-@dataclass(frozen=True)
-class EvaluationRow:
-    """An agent's match against one opponent, from the agent's side.
-
-    Attributes:
-        opponent: Name of the opponent.
-        games: Number of games played, two for every deal with the seats swapped.
-        won: Number of games that the agent won.
-        lost: Number of games that the agent lost.
-        drawn: Games without a winner, including truncated ones.
-        score: Share of the points that the agent won.
-        interval: Lower and upper end, from duplicate deals.
-        standard_error: Standard error of the score.
-    """
-
-    opponent: str
-    games: int
-    won: int
-    lost: int
-    drawn: int
-    score: float
-    interval: tuple[float, float]
-    standard_error: float
 
 
 @dataclass(frozen=True)
@@ -77,7 +51,7 @@ class Evaluation:
     """
 
     agent: str
-    rows: tuple[EvaluationRow, ...]
+    rows: tuple[MatchRow, ...]
     rating: float | None
     rating_margin: float | None
     decisions_per_second: float | None
@@ -142,7 +116,7 @@ def evaluate(
     seconds = sum(float(pairs.seconds[0]) for pairs in matches.values())
     return Evaluation(
         agent=one.name,
-        rows=tuple(_row(name, pairs) for name, pairs in matches.items()),
+        rows=tuple(match_row(one.name, name, pairs) for name, pairs in matches.items()),
         rating=rating,
         rating_margin=margin,
         decisions_per_second=decisions / seconds if seconds else None,
@@ -173,37 +147,13 @@ def _unpack(states: Packed) -> State:
     return states.unpack()
 
 
-def _row(opponent: str, pairs: Pairs) -> EvaluationRow:
-    score = paired_score(pairs.points)
-    won, lost, drawn = (int((pairs.winner == who).sum()) for who in (0, 1, -1))
-    return EvaluationRow(opponent, pairs.winner.size, won, lost, drawn, score.value, score.interval, score.standard_error)
-
-
 def _is_anchored(rules: Rules, matches: dict[str, Pairs]) -> bool:
     return rules == Rules() and RULES_VERSION == _ANCHORED_VERSION and all(name in ANCHORS for name in matches)
 
 
 def _rate(matches: dict[str, Pairs]) -> tuple[float, float]:
-    """Estimate a rating from the points against rated opponents, and half its 95% interval, in Elo points.
-
-    Maximum likelihood of Bradley and Terry (1952) with one unknown, and one drawn game added per opponent. As in
-    `unojax.arena.ratings.bradley_terry`, the variance is S / I^2. I is the information, and S the sum of squares over the
-    deals, each deal's contributions summed over all matches.
-    """
-    anchors = np.array([ANCHORS[name] / ELO_PER_NAT for name in matches])
-    points = np.stack([pairs.points.sum(1) for pairs in matches.values()])
-    games = 2.0 * points.shape[1] + _PRIOR_GAMES
-    won = points.sum(1) + _PRIOR_GAMES / 2
-
-    def expected(rating: float) -> np.ndarray:
-        return 1 / (1 + np.exp(anchors - rating))
-
-    low, high = anchors.min() - 20.0, anchors.max() + 20.0
-    while high - low > 1e-9:
-        middle = (low + high) / 2
-        low, high = (middle, high) if won.sum() > games * expected(middle).sum() else (low, middle)
-    p = expected(low)
-    information = (games * p * (1 - p)).sum()
-    of_deals = (points - 2 * p[:, None]).sum(0)
-    variance = (np.square(of_deals).sum() + _PRIOR_GAMES / 4 * len(matches)) / information**2
-    return low * ELO_PER_NAT, Z_95 * math.sqrt(variance) * ELO_PER_NAT
+    """Estimate a rating from matches against rated opponents, and half its 95% interval, in Elo points."""
+    known = {number: ANCHORS[name] / ELO_PER_NAT for number, name in enumerate(matches, 1)}
+    played = [Match(0, number, pairs.index, pairs.points) for number, pairs in enumerate(matches.values(), 1)]
+    ratings = bradley_terry(1 + len(known), played, known=known)
+    return float(ratings.elo[0]), float(ratings.elo_margin[0])

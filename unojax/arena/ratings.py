@@ -7,9 +7,9 @@ different matches, are dependent. Errors are therefore estimated from whole pair
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -48,37 +48,33 @@ class Score:
     """An agent's score against another: its share of the points, 1 for a win and 1/2 for a draw.
 
     Attributes:
-        num_pairs: P, the number of pairs played.
-        value: Mean.
+        value: Mean over the pairs of games; a variance-reduced one may be below 0 or above 1.
+        interval: Lower and upper end of the 95% confidence interval.
         standard_error: Standard error of the mean, from the spread of the pairs.
         variance_reduction: Variance of the same number of independent games, divided by the variance of these games. 1.2:
             common deals are worth a fifth more games.
-        series: Number of consecutive pairs that depend on each other.
+        num_pairs: Number of pairs played.
     """
 
-    num_pairs: int
     value: float
+    interval: tuple[float, float]
     standard_error: float
     variance_reduction: float
-    series: int = 1
+    num_pairs: int
 
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Return the 95% interval of Wilson (1927) for independent games with the same standard error."""
-        p = self.value
-        n = p * (1 - p) / self.standard_error**2 if self.standard_error else 2 * self.num_pairs
-        return wilson_interval(p * n, n)
-
-
-_Score = TypeVar("_Score", bound=Score)
+    def swapped(self) -> Score:
+        """Return the other agent's score."""
+        low, high = self.interval
+        return replace(self, value=1 - self.value, interval=(1 - high, 1 - low))
 
 
 def paired_score(points: np.ndarray, *, series: int = 1) -> Score:
     """Compute the score of a match.
 
     The variance of a pair's mean is estimated from the P pairs and one added pair, with the variance of two independent
-    wins or losses, so that a few identical pairs do not get an error of zero. If all games were won, or all lost, the
-    standard error is 0, and the interval is that of independent games. With `series` above 1, whole series replace pairs.
+    wins or losses, so that a few identical pairs do not get an error of zero. The interval is that of Wilson (1927) for
+    independent games with the same standard error. If all games were won, or all lost, the standard error is 0, and the
+    interval is that of as many independent games. With `series` above 1, whole series replace pairs.
 
     Args:
         points: float[P, 2]. Points in the first and the second game of each pair.
@@ -89,42 +85,16 @@ def paired_score(points: np.ndarray, *, series: int = 1) -> Score:
     """
     points = _check_points(points)
     check_series(series, len(points))
-    return _score_of(Score, points.mean(1), points, series)
+
+    def interval(value: float, error: float) -> tuple[float, float]:
+        number = value * (1 - value) / error**2 if error else points.size
+        return wilson_interval(value * number, number)
+
+    return _score_of(points.mean(1), points, series, interval)
 
 
-def _score_of(kind: type[_Score], of_pairs: np.ndarray, points: np.ndarray, series: int) -> _Score:
-    """Compute the score of pairs worth float[P], with one series added, given the points float[P, 2] of the games."""
-    num_pairs, value = len(of_pairs), float(of_pairs.mean())
-    # The sum over series of squared deviations: measured, and if all games were independent.
-    paired = float(np.square((of_pairs - value).reshape(-1, series).sum(1)).sum())
-    independent = float(np.square(points - points.mean(0)).sum() / 4)
-    share = min(max(value, 0.0), 1.0)
-    one_more = series * share * (1 - share) / 2
-    if paired + one_more == 0:
-        return kind(num_pairs, value, 0.0, 1.0, series)
-    return kind(
-        num_pairs=num_pairs,
-        value=value,
-        standard_error=math.sqrt((paired + one_more) / num_pairs / num_pairs),
-        variance_reduction=(independent + one_more) / (paired + one_more),
-        series=series,
-    )
-
-
-class AdjustedScore(Score):
-    """A variance-reduced score; a single pair can be below 0 or above 1."""
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Return the 95% interval of Student (1908)."""
-        from scipy.stats import t
-
-        half = float(t.ppf(0.975, self.num_pairs // self.series - 1)) * self.standard_error
-        return self.value - half, self.value + half
-
-
-def adjusted_score(adjusted: np.ndarray, points: np.ndarray, *, series: int = 1) -> AdjustedScore:
-    """Compute the variance-reduced score of a match.
+def adjusted_score(adjusted: np.ndarray, points: np.ndarray, *, series: int = 1) -> Score:
+    """Compute the variance-reduced score of a match, with an interval of Student (1908).
 
     As in `paired_score`, one pair of independent games is added: in a few pairs an agent may have had no decision at all.
 
@@ -136,6 +106,8 @@ def adjusted_score(adjusted: np.ndarray, points: np.ndarray, *, series: int = 1)
     Raises:
         ValueError: If there are fewer than two pairs or series, or points are not in [0, 1].
     """
+    from scipy.stats import t
+
     points = _check_points(points)
     num_pairs = len(points)
     if np.shape(adjusted) != (num_pairs,):
@@ -143,7 +115,32 @@ def adjusted_score(adjusted: np.ndarray, points: np.ndarray, *, series: int = 1)
     check_series(series, num_pairs)
     if num_pairs < 2 * series:
         raise ValueError(f"an error needs two or more {'pairs' if series == 1 else 'series'}, got {num_pairs // series}")
-    return _score_of(AdjustedScore, np.asarray(adjusted, np.float64), points, series)
+
+    def interval(value: float, error: float) -> tuple[float, float]:
+        half = float(t.ppf(0.975, num_pairs // series - 1)) * error
+        return value - half, value + half
+
+    return _score_of(np.asarray(adjusted, np.float64), points, series, interval)
+
+
+def _score_of(
+    of_pairs: np.ndarray, points: np.ndarray, series: int, interval: Callable[[float, float], tuple[float, float]]
+) -> Score:
+    """Compute the score of pairs worth float[P], with one series added, given the points float[P, 2] of the games.
+
+    `interval` gives the interval of a mean and its standard error.
+    """
+    num_pairs, value = len(of_pairs), float(of_pairs.mean())
+    # The sum over series of squared deviations: measured, and if all games were independent.
+    paired = float(np.square((of_pairs - value).reshape(-1, series).sum(1)).sum())
+    independent = float(np.square(points - points.mean(0)).sum() / 4)
+    share = min(max(value, 0.0), 1.0)
+    one_more = series * share * (1 - share) / 2
+    error, reduction = 0.0, 1.0
+    if paired + one_more:
+        error = math.sqrt((paired + one_more) / num_pairs / num_pairs)
+        reduction = (independent + one_more) / (paired + one_more)
+    return Score(value, interval(value, error), error, reduction, num_pairs)
 
 
 @dataclass(frozen=True)
@@ -167,7 +164,7 @@ class Ratings:
     """Bradley-Terry strengths of K agents, in nats: P(i beats j) = 1 / (1 + exp(values[j] - values[i])).
 
     Attributes:
-        values: float[K], with sum 0.
+        values: float[K], with sum 0 unless some were known.
         covariance: float[K, K]. Covariance of their errors.
     """
 
@@ -176,7 +173,7 @@ class Ratings:
 
     @property
     def elo(self) -> np.ndarray:
-        """Return float[K] ratings on the scale of Elo (1978): 400 points are odds of ten to one, the mean is 0."""
+        """Return float[K] ratings on the scale of Elo (1978): 400 points are odds of ten to one."""
         return self.values * ELO_PER_NAT
 
     @property
@@ -185,7 +182,9 @@ class Ratings:
         return Z_95 * ELO_PER_NAT * np.sqrt(np.diag(self.covariance))
 
 
-def bradley_terry(num_agents: int, matches: Sequence[Match], *, prior_games: float = 1.0) -> Ratings:
+def bradley_terry(
+    num_agents: int, matches: Sequence[Match], *, prior_games: float = 1.0, known: Mapping[int, float] | None = None
+) -> Ratings:
     """Rate agents from their matches (Bradley and Terry 1952). A draw is half a win.
 
     Maximum likelihood by Newton's method; the likelihood is concave. Each two agents get `prior_games` additional drawn
@@ -201,6 +200,7 @@ def bradley_terry(num_agents: int, matches: Sequence[Match], *, prior_games: flo
         matches: Any number for each two agents.
         prior_games: Drawn games added for each two agents. With 0, each group of agents must have both a win and a loss against
             the others, else there is no finite maximum.
+        known: Exact strengths of some agents, nats, relative to which the others are rated. None: the strengths have sum 0.
 
     Raises:
         ValueError: If an argument is out of range (agents, `prior_games`, points in [0, 1]), or there is no finite maximum.
@@ -209,6 +209,11 @@ def bradley_terry(num_agents: int, matches: Sequence[Match], *, prior_games: flo
         raise ValueError(f"num_agents must be at least 2, got {num_agents}")
     if not 0 <= prior_games < np.inf:
         raise ValueError(f"prior_games must be a finite number, at least 0, got {prior_games!r}")
+    start = np.full(num_agents, np.nan)
+    for agent, strength in (known or {}).items():
+        if not (0 <= agent < num_agents and np.isfinite(strength)):
+            raise ValueError(f"known must be finite strengths of agents 0..{num_agents - 1}, got {strength!r} of {agent!r}")
+        start[agent] = strength
     # Games and points of each agent against each other agent.
     games = prior_games * (1 - np.eye(num_agents))
     points = games / 2
@@ -221,24 +226,19 @@ def bradley_terry(num_agents: int, matches: Sequence[Match], *, prior_games: flo
         games[j, i] += won.size
         points[i, j] += won.sum()
         points[j, i] += won.size - won.sum()
-    values = _maximize(games, points)
-    information = _information(values, games)
-    # The values have sum 0: the information is singular along the ones, and this is its inverse orthogonal to them.
-    ones = np.ones((num_agents, num_agents)) / num_agents
-    inverse = np.linalg.inv(information + ones) - ones
-    scatter = _scatter(values, matches, prior_games)
-    return Ratings(values, inverse @ scatter @ inverse)
+    is_free = np.isnan(start)
+    values = _maximize(np.where(is_free, np.nanmean(start) if known else 0.0, start), is_free, games, points)
+    inverse = _inverse(_information(values, games), is_free)
+    return Ratings(values, inverse @ _scatter(values, matches, prior_games) @ inverse)
 
 
-def _maximize(games: np.ndarray, points: np.ndarray) -> np.ndarray:
-    num_agents = len(games)
-    values = np.zeros(num_agents)
-    ones = np.ones_like(games) / num_agents
+def _maximize(values: np.ndarray, is_free: np.ndarray, games: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Return the most likely strengths; those that are not free stay as they are."""
     likelihood = _log_likelihood(values, points)
     for _ in range(_MAX_NEWTON_STEPS):
         gradient = (points - games * _win_probability(values)).sum(1)
         try:
-            step = np.linalg.solve(_information(values, games) + ones, gradient)
+            step = _inverse(_information(values, games), is_free) @ gradient
         except np.linalg.LinAlgError:
             break
         # Newton's step may be too long if the likelihood is far from a parabola.
@@ -246,8 +246,19 @@ def _maximize(games: np.ndarray, points: np.ndarray) -> np.ndarray:
             step /= 2
         values, likelihood = values + step, max(new, likelihood)
         if np.abs(step).max() <= _TOLERANCE_NATS:
-            return values - values.mean()
+            return values - values.mean() if is_free.all() else values
     raise ValueError("the ratings have no finite maximum: some agents only won against the others; use prior_games > 0")
+
+
+def _inverse(information: np.ndarray, is_free: np.ndarray) -> np.ndarray:
+    """Invert the information about the free strengths; it is 0 for the others."""
+    if is_free.all():
+        # The values have sum 0: the information is singular along the ones, and this is its inverse orthogonal to them.
+        ones = np.ones_like(information) / len(information)
+        return np.linalg.inv(information + ones) - ones
+    inverse, free = np.zeros_like(information), np.ix_(is_free, is_free)
+    inverse[free] = np.linalg.inv(information[free])
+    return inverse
 
 
 def _log_likelihood(values: np.ndarray, points: np.ndarray) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 
 from unojax.arena import ratings
 from unojax.arena.pairs import Pairs
+from unojax.arena.ratings import Score
 
 
 @dataclass(frozen=True)
@@ -36,28 +37,6 @@ class AgentRow:
 
 
 @dataclass(frozen=True)
-class AdjustedRow:
-    """A variance-reduced score, `unojax.arena.ratings.AdjustedScore`.
-
-    Attributes:
-        score: Share of the points that the first agent could expect; for few games it may be below 0 or above 1.
-        interval: 95% confidence interval of the score, by Student's method.
-        standard_error: Standard error of the score.
-        variance_reduction: Number of independent games with the information of one of these, after variance reduction.
-    """
-
-    score: float
-    interval: tuple[float, float]
-    standard_error: float
-    variance_reduction: float
-
-    def swapped(self) -> AdjustedRow:
-        """Return the same score from the second agent's side."""
-        low, high = self.interval
-        return replace(self, score=1 - self.score, interval=(1 - high, 1 - low))
-
-
-@dataclass(frozen=True)
 class MatchRow:
     """A match of two agents, from the first agent's side.
 
@@ -67,10 +46,7 @@ class MatchRow:
         games: Number of games played, two for every deal with the seats swapped.
         wins: Wins of the first and of the second agent.
         drawn: Games without a winner, including truncated ones.
-        score: Share of the points that the first agent won.
-        interval: Lower and upper end, from duplicate deals.
-        standard_error: Standard error of the score.
-        variance_reduction: Number of independent games with the information of one of these.
+        score: Score of the first agent.
         steps_per_game: Mean number of steps.
         adjusted: Variance-reduced score (AIVAT-style) of the same games; None if not requested, or for a single duplicate deal or
             series. Tables and plots show it instead of the score; ratings use the results.
@@ -81,24 +57,19 @@ class MatchRow:
     games: int
     wins: tuple[int, int]
     drawn: int
-    score: float
-    interval: tuple[float, float]
-    standard_error: float
-    variance_reduction: float
+    score: Score
     steps_per_game: float
-    adjusted: AdjustedRow | None = None
+    adjusted: Score | None = None
 
     @property
-    def shown(self) -> MatchRow | AdjustedRow:
+    def shown(self) -> Score:
         """Return the score for tables: variance-reduced if available."""
-        return self.adjusted or self
+        return self.adjusted or self.score
 
     def swapped(self) -> MatchRow:
         """Return the same match from the second agent's side."""
-        low, high = self.interval
-        wins, score, interval = self.wins[::-1], 1 - self.score, (1 - high, 1 - low)
-        adjusted = None if self.adjusted is None else self.adjusted.swapped()
-        return replace(self, first=self.second, second=self.first, wins=wins, score=score, interval=interval, adjusted=adjusted)
+        score, adjusted = self.score.swapped(), None if self.adjusted is None else self.adjusted.swapped()
+        return replace(self, first=self.second, second=self.first, wins=self.wins[::-1], score=score, adjusted=adjusted)
 
 
 @dataclass(frozen=True)
@@ -150,7 +121,7 @@ def standings_of(names: Sequence[str], matches: Mapping[tuple[int, int], Pairs],
         rows.append(_agent_row(name, float(strength.elo[i]), float(strength.elo_margin[i]), played))
     return Standings(
         agents=tuple(sorted(rows, key=lambda row: -row.rating)),
-        matches=tuple(_match_row(names[i], names[j], pairs, series) for (i, j), pairs in matches.items()),
+        matches=tuple(match_row(names[i], names[j], pairs, series) for (i, j), pairs in matches.items()),
     )
 
 
@@ -164,25 +135,16 @@ def _agent_row(name: str, rating: float, rating_margin: float, played: Sequence[
     return AgentRow(name, rating, rating_margin, score, games, decisions, pace)
 
 
-def _match_row(first: str, second: str, pairs: Pairs, series: int) -> MatchRow:
-    score = ratings.paired_score(pairs.points, series=series)
+def match_row(first: str, second: str, pairs: Pairs, series: int = 1) -> MatchRow:
+    """Summarize a match; `series` as in `unojax.play_match`."""
+    has_adjusted = len(pairs) >= 2 * series and not np.isnan(pairs.adjusted).any()
     return MatchRow(
         first=first,
         second=second,
         games=pairs.winner.size,
         wins=(int((pairs.winner == 0).sum()), int((pairs.winner == 1).sum())),
         drawn=int((pairs.winner < 0).sum()),
-        score=score.value,
-        interval=score.interval,
-        standard_error=score.standard_error,
-        variance_reduction=score.variance_reduction,
+        score=ratings.paired_score(pairs.points, series=series),
         steps_per_game=float(pairs.num_steps.mean()),
-        adjusted=_adjusted_row(pairs, series),
+        adjusted=ratings.adjusted_score(pairs.adjusted, pairs.points, series=series) if has_adjusted else None,
     )
-
-
-def _adjusted_row(pairs: Pairs, series: int) -> AdjustedRow | None:
-    if len(pairs) < 2 * series or np.isnan(pairs.adjusted).any():
-        return None
-    score = ratings.adjusted_score(pairs.adjusted, pairs.points, series=series)
-    return AdjustedRow(score.value, score.interval, score.standard_error, score.variance_reduction)

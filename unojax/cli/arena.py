@@ -167,7 +167,7 @@ def _tables(request: Arena, played: Tournament, setting: Setting) -> list[Render
     if not played.complete:
         fewest, most = (2 * bound(map(len, played.matches.values())) for bound in (min, max))
         asked = f"{fewest:,} to {most:,} of {asked}"
-    gains = sorted(match.variance_reduction for match in standings.matches)
+    gains = sorted(match.score.variance_reduction for match in standings.matches)
     facts = {
         "Rules": tables.rules_text(setting.rules),
         "Games": f"{asked}, seed {request.seed}; with every deal two, the seats swapped",

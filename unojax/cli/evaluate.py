@@ -66,8 +66,8 @@ class Evaluate:
         title = f"{found.agent}: score, % ({tables.plus_minus()} 95 % interval)"
         table = tables.grid(title, ("against",), ("score", "won", "lost", "drawn", "games"))
         for row in found.rows:
-            numbers = (f"{number:,}" for number in (row.won, row.lost, row.drawn, row.games))
-            table.add_row(row.opponent, tables.percent_within(row.score, row.interval), *numbers)
+            numbers = (f"{number:,}" for number in (*row.wins, row.drawn, row.games))
+            table.add_row(row.second, tables.percent_within(row.score.value, row.score.interval), *numbers)
         rating = "none: the opponents' ratings are known for the default rules, and the default opponents, alone"
         if found.rating is not None:
             rating = f"{found.rating:+.0f} {tables.plus_minus()} {found.rating_margin:.0f} Elo points; uniform is 0"

@@ -55,7 +55,7 @@ def score_table(standings: Standings, *, names: bool = True) -> Table:
         for other in standings.agents:
             match = standings.match(row.name, other.name)
             cells.append(
-                "" if row is other else "-" if match is None else percent_within(match.shown.score, match.shown.interval)
+                "" if row is other else "-" if match is None else percent_within(match.shown.value, match.shown.interval)
             )
         table.add_row(str(place), *([row.name] if names else []), *cells)
     return table
@@ -66,7 +66,7 @@ def match_table(standings: Standings) -> Table:
     table = tables.grid(_title("Score of the first against the second", standings), ("first", "second"), ("score",))
     for row, other in combinations(standings.agents, 2):
         match = standings.match(row.name, other.name)
-        table.add_row(row.name, other.name, "-" if match is None else percent_within(match.shown.score, match.shown.interval))
+        table.add_row(row.name, other.name, "-" if match is None else percent_within(match.shown.value, match.shown.interval))
     return table
 
 

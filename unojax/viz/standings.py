@@ -75,7 +75,7 @@ def _draw_scores(axes: Axes, standings: Standings, names: list[str]) -> None:
         for j, other in enumerate(standings.agents):
             match = standings.match(row.name, other.name)
             if match is not None:
-                score, interval = match.shown.score, match.shown.interval
+                score, interval = match.shown.value, match.shown.interval
                 values[i, j] = score
                 half = (interval[1] - interval[0]) / 2
                 # The colours are dark at both ends.
