@@ -15,7 +15,7 @@ import unojax
 from tests.conftest import programs_built
 from tests.helpers import slow_but
 from unojax.adapters.encoding import Encoder
-from unojax.adapters.seats import SeatsGame
+from unojax.adapters.seats import deal
 from unojax.belief import bootstrap, updaters
 from unojax.rules import Rules
 
@@ -89,8 +89,7 @@ def network() -> Any:
 
 
 def seats() -> Any:
-    games = SeatsGame(Encoder(rules=Rules(hand_size=3)))
-    return games.look(games.play(games.deal(KEY), jnp.int32(60), KEY), 0)
+    return deal(KEY, encoder=Encoder(rules=Rules(hand_size=3))).play(jnp.int32(60), KEY).look(0)
 
 
 QUICK = [core, particles, closed_forms, network]

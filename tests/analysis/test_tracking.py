@@ -12,8 +12,8 @@ import pytest
 
 from tests.helpers import counts_of, refusals, slow_but
 from unojax import analysis, bits
-from unojax.analysis import Decisions, Recorded, Tracks, tracking
-from unojax.belief import closed_form, exact
+from unojax.analysis import Decisions, Recorded, Tracks
+from unojax.belief import closed_form, exact, summary
 from unojax.belief.updaters import BootstrapFilter, ClosedFormFilter, ExactFilter, ParticleFilter, UniformFilter
 from unojax.decks import small_deck
 from unojax.observation import observe
@@ -70,7 +70,10 @@ def test_columns_fit_the_games(name: str) -> None:
     if name == "exact":
         np.testing.assert_allclose(result.expected[0, 0], exact.exact_init(first, prior="deal").expected_counts, atol=1e-6)
     elif name in ("closed form", "unseen cards"):
-        np.testing.assert_allclose(result.expected[0, 0], closed_form.uniform(first).expected_counts, atol=1e-6)
+        uniform = closed_form.uniform(first)
+        np.testing.assert_allclose(result.expected[0, 0], uniform.expected_counts, atol=1e-6)
+        score = summary.log_score(np.asarray(uniform.count_probs), held[0, 0])
+        assert result.log_score[0, 0] == pytest.approx(score, rel=1e-5) and score < 0
 
 
 @pytest.mark.slow
@@ -171,10 +174,3 @@ def test_refusals() -> None:
             "[0, 1], got 1.5": lambda: calibrate(1.5, np.ones((2, 3), bool)),
         }
     )
-
-
-def test_log_score_is_that_of_the_true_counts():
-    probs, truth = np.full((54, 5), 0.2), np.zeros(54, np.int8)
-    probs[3], truth[3] = [0.0, 0.5, 0.5, 0.0, 0.0], 1
-    row = tracking._row(probs, truth, truth, 1.0, False)
-    assert row.log_score == pytest.approx(53 * np.log(0.2) + np.log(0.5)) and row.expected[3] == 1.5 and row.prob_holds[3] == 1

@@ -25,7 +25,7 @@ from jax import Array
 from unojax import game
 from unojax.adapters.encoding import Encoder, EncoderOptions
 from unojax.adapters.requirements import missing
-from unojax.adapters.seats import Seats, SeatsGame
+from unojax.adapters.seats import Seats, deal
 from unojax.rules import Rules, as_rules
 
 try:
@@ -62,8 +62,7 @@ class Uno(MultiAgentEnv):
 
     def __init__(self, rules: Rules | str = Rules(), **encoding: Unpack[EncoderOptions]):
         super().__init__(num_agents=2)
-        encoder = Encoder(rules=as_rules(rules), **encoding)
-        self._game = SeatsGame(encoder)
+        self.encoder = encoder = Encoder(rules=as_rules(rules), **encoding)
         self.nothing = encoder.rules.num_actions
         self.num_actions = self.nothing + 1
         seen = spaces.Box(0.0, float(encoder.high.max()), (encoder.size,), jnp.dtype(encoder.dtype))
@@ -73,7 +72,7 @@ class Uno(MultiAgentEnv):
     @partial(jax.jit, static_argnums=0)
     def reset(self, key: Array) -> tuple[dict[str, Array], UnoState]:
         """Begin a game. Consumes `key`."""
-        seats = self._game.deal(key)
+        seats = deal(key, encoder=self.encoder)
         state = UnoState(jnp.bool_(False), jnp.int32(0), seats)
         return self.get_obs(state), state
 
@@ -86,7 +85,7 @@ class Uno(MultiAgentEnv):
         """
         mover = state.seats.packed.current_player
         first, second = (jnp.asarray(actions[agent]).astype(jnp.int32) for agent in self.agents)
-        seats = self._game.play(state.seats, jnp.where(mover == 0, first, second), key)
+        seats = state.seats.play(jnp.where(mover == 0, first, second), key)
         after = seats.state
         state = UnoState(after.is_over, after.step_count, seats)
         rewards = {agent: after.rewards[player] for player, agent in enumerate(self.agents)}
@@ -96,7 +95,7 @@ class Uno(MultiAgentEnv):
 
     def get_obs(self, state: UnoState) -> dict[str, Array]:
         """Return each agent's encoded observation."""
-        return {agent: self._game.look(state.seats, player) for player, agent in enumerate(self.agents)}
+        return {agent: state.seats.look(player) for player, agent in enumerate(self.agents)}
 
     @partial(jax.jit, static_argnums=0)
     def get_avail_actions(self, state: UnoState) -> dict[str, Array]:

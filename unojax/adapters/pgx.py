@@ -19,7 +19,7 @@ from jax import Array
 from unojax import game
 from unojax.adapters.encoding import Encoder, EncoderOptions
 from unojax.adapters.requirements import missing
-from unojax.adapters.seats import Seats, SeatsGame
+from unojax.adapters.seats import Seats, deal
 from unojax.files import write_whole
 from unojax.rules import RULES_VERSION, Rules, as_rules
 from unojax.viz.position import position_svg
@@ -87,7 +87,6 @@ class Uno(Env):
         super().__init__()
         self.rules = as_rules(rules)
         self.encoder = Encoder(rules=self.rules, **encoding)
-        self._game = SeatsGame(self.encoder)
 
     def step(self, state: Any, action: Array, key: Array | None = None) -> Any:
         """Play an action; consumes `key`.
@@ -106,18 +105,18 @@ class Uno(Env):
 
         The hand comes from the belief if that is "particles", else uniformly from the unseen cards. Consumes `key`.
         """
-        return self._state_of(self._game.determinize(state._seats, key), state._step_count).replace(observation=state.observation)
+        return self._state_of(state._seats.determinize(key), state._step_count).replace(observation=state.observation)
 
     def _init(self, key: Array) -> UnoState:
-        return self._state_of(self._game.deal(key), jnp.int32(0))
+        return self._state_of(deal(key, encoder=self.encoder), jnp.int32(0))
 
     def _step(self, state: Any, action: Array, key: Array) -> UnoState:
-        # The engine and `SeatsGame` handle finished games and illegal actions. The `step` of pgx would select between whole
+        # The engine and `Seats` handle finished games and illegal actions. The `step` of pgx would select between whole
         # states three times.
-        return self._state_of(self._game.play(state._seats, action, key), state._step_count)
+        return self._state_of(state._seats.play(action, key), state._step_count)
 
     def _observe(self, state: Any, player_id: Array) -> Array:
-        return self._game.look(state._seats, player_id)
+        return state._seats.look(player_id)
 
     def _state_of(self, seats: Seats, step_count: Array) -> UnoState:
         packed = seats.packed

@@ -122,7 +122,7 @@ class _Game(HostGame):
         return 2
 
     def get_num_actions(self) -> int:
-        return self.functions.encoder.rules.num_actions
+        return self.encoder.rules.num_actions
 
     def init_game(self) -> tuple[int, int]:
         self.deal()

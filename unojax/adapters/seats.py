@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,19 +25,6 @@ PLAYERS: Final = (0, 1)
 _REMEMBERS: Final = 1 << 30
 """Constant folded into an encoder's keys, far from the counters of the draws, which use a step's key."""
 _NEVER_AN_ACTION: Final = 127
-
-
-@struct.dataclass
-class Seats:
-    """A packed game, and the encoder's memory of each player."""
-
-    packed: Packed
-    memories: tuple[Any, Any]
-
-    @property
-    def state(self) -> State:
-        """The game."""
-        return self.packed.unpack()
 
 
 def play_or_lose(before: Packed, action: Array, key: Array) -> Packed:
@@ -64,75 +51,77 @@ def in_32_bits(actions: ArrayLike) -> np.ndarray:
     return np.where((actions >= least) & (actions <= most), actions, _NEVER_AN_ACTION).astype(np.int32)
 
 
-@dataclass(frozen=True)
-class SeatsGame:
-    """Pure, unbatched functions of a game under an encoder's rules. Hashable.
+@struct.dataclass
+class Seats:
+    """A game, and the encoder's memory of each player. All functions are pure and unbatched.
 
     Keys and actions give the states of `unojax.init` and `unojax.step`, bit by bit.
     """
 
-    encoder: Encoder
+    packed: Packed
+    memories: tuple[Any, Any]
+    encoder: Encoder = struct.field(pytree_node=False)
 
-    def deal(self, key: Array) -> Seats:
-        """Begin a game. Consumes `key`."""
-        return _begin(key, encoder=self.encoder)
+    @property
+    def state(self) -> State:
+        """The game as a state."""
+        return self.packed.unpack()
 
-    def play(self, seats: Seats, action: ArrayLike, key: Array) -> Seats:
+    def play(self, action: ArrayLike, key: Array) -> Seats:
         """Play an action by `play_or_lose`. Consumes `key`."""
-        return _follow(seats, jnp.asarray(action), key, encoder=self.encoder)
+        return _play(self, jnp.asarray(action), key)
 
-    def look(self, seats: Seats, player: ArrayLike) -> Array:
+    def look(self, player: ArrayLike) -> Array:
         """Return a player's encoded observation, [encoder.size]."""
         player = jnp.asarray(player)
-        return self.encoder.encode(_memory(seats, player), observe_packed(seats.packed, player))
+        return self.encoder.encode(self._memory(player), observe_packed(self.packed, player))
 
-    def determinize(self, seats: Seats, key: Array) -> Seats:
+    def determinize(self, key: Array) -> Seats:
         """Resample the opponent's hand, by `Encoder.sample_hand`, and the deck. Consumes `key`.
 
         The observation of the player to move is unchanged; the opponent's memory restarts.
         """
         hand_key, memory_key = jax.random.split(key)
-        state = seats.state
+        state = self.state
         me = state.current_player
-        seen = observe_packed(seats.packed, me)
-        hand = self.encoder.sample_hand(hand_key, _memory(seats, me), seen)
-        dealt = determinize(hand, seen)
+        seen = observe_packed(self.packed, me)
+        dealt = determinize(self.encoder.sample_hand(hand_key, self._memory(me), seen), seen)
         packed = game.pack_state(replace(state, hands=dealt.hands, deck=dealt.deck))
         begun = self.encoder.init(memory_key, observe_packed(packed, 1 - me))
         first, second = (
             jax.tree.map(lambda old, new, player=player: jnp.where(me == player, old, new), memory, begun)
-            for player, memory in enumerate(seats.memories)
+            for player, memory in enumerate(self.memories)
         )
-        return Seats(packed, (first, second))
+        return replace(self, packed=packed, memories=(first, second))
+
+    def _memory(self, player: Array) -> Any:
+        return jax.tree.map(lambda first, second: jnp.where(player == 0, first, second), *self.memories)
 
 
 @partial(traced_once, static=("encoder",))
-def _begin(key: Array, *, encoder: Encoder) -> Seats:
+def deal(key: Array, *, encoder: Encoder) -> Seats:
+    """Begin a game under an encoder's rules. Consumes `key`."""
     packed = game.init_packed(key, encoder.rules)
     first, second = (encoder.init(_key(key, player), observe_packed(packed, jnp.int8(player))) for player in PLAYERS)
-    return Seats(packed, (first, second))
+    return Seats(packed, (first, second), encoder)
 
 
-@partial(traced_once, static=("encoder",))
-def _follow(seats: Seats, action: Array, key: Array, *, encoder: Encoder) -> Seats:
+@traced_once
+def _play(seats: Seats, action: Array, key: Array) -> Seats:
     before, after = seats.packed, play_or_lose(seats.packed, action, key)
-    around = [
-        (observe_packed(before, player), after.last_action, observe_packed(after, player)) for player in map(jnp.int8, PLAYERS)
-    ]
-    first, second = (encoder.update(_key(key, player), memory, *around[player]) for player, memory in enumerate(seats.memories))
-    return Seats(after, (first, second))
 
+    def updated(player: int) -> Any:
+        seen, result = (observe_packed(packed, jnp.int8(player)) for packed in (before, after))
+        return seats.encoder.update(_key(key, player), seats.memories[player], seen, after.last_action, result)
 
-def _memory(seats: Seats, player: Array) -> Any:
-    return jax.tree.map(lambda first, second: jnp.where(player == 0, first, second), *seats.memories)
+    return replace(seats, packed=after, memories=(updated(0), updated(1)))
 
 
 def _key(key: Array, player: int) -> Array:
     return jax.random.fold_in(key, _REMEMBERS + player)
 
 
-@struct.dataclass
-class Shown:
+class Shown(NamedTuple):
     """Values that a host needs at every position, on the device or as NumPy.
 
     Attributes:
@@ -158,7 +147,7 @@ class HostGame:
     """
 
     def __init__(self, encoder: Encoder):
-        self.functions = SeatsGame(encoder)
+        self.encoder = encoder
         self.seats: Seats
         self.shown: Shown
         self._num_deals = 0
@@ -175,12 +164,12 @@ class HostGame:
         check_not_forked()
         self._game_key = jax.random.fold_in(jax.random.key(self._seed, impl="threefry2x32"), self._num_deals)
         self._num_deals += 1
-        self._keep(_deal(self.functions, self._game_key))
+        self._keep(_deal(self._game_key, encoder=self.encoder))
 
     def play(self, action: int) -> bool:
         """Play an action by `play_or_lose`; return whether it was legal."""
         is_legal = 0 <= action < len(self.shown.mask) and bool(self.shown.mask[action])
-        self._keep(_play(self.functions, self.seats, in_32_bits(action), self._game_key))
+        self._keep(_next(self.seats, in_32_bits(action), self._game_key))
         return is_legal
 
     def observation(self, player: int) -> Observation:
@@ -204,30 +193,21 @@ def game_key(key: Array, place: ArrayLike) -> Array:
     return jax.random.fold_in(key, place)
 
 
-@partial(jax.jit, static_argnums=0)
-def _deal(functions: SeatsGame, key: Array) -> tuple[Seats, Shown]:
-    seats = functions.deal(game_key(key, 0))
-    return seats, _show(functions, seats)
+@partial(jax.jit, static_argnames="encoder")
+def _deal(key: Array, *, encoder: Encoder) -> tuple[Seats, Shown]:
+    return _show(deal(game_key(key, 0), encoder=encoder))
 
 
-@partial(jax.jit, static_argnums=0)
-def _play(functions: SeatsGame, seats: Seats, action: Array, key: Array) -> tuple[Seats, Shown]:
-    seats = functions.play(seats, action, game_key(key, 1 + seats.packed.step_count))
-    return seats, _show(functions, seats)
+@jax.jit
+def _next(seats: Seats, action: Array, key: Array) -> tuple[Seats, Shown]:
+    return _show(seats.play(action, game_key(key, 1 + seats.packed.step_count)))
 
 
-def _show(functions: SeatsGame, seats: Seats) -> Shown:
-    encoded = jnp.stack([functions.look(seats, player) for player in PLAYERS])
-    packed = seats.packed
+def _show(seats: Seats) -> tuple[Seats, Shown]:
+    encoded, packed = jnp.stack([seats.look(player) for player in PLAYERS]), seats.packed
     ends = packed.terminated, packed.truncated
-    return Shown(encoded, game.packed_legal_mask(packed), packed.rewards, *ends, packed.current_player)
+    return seats, Shown(encoded, game.packed_legal_mask(packed), packed.rewards, *ends, packed.current_player)
 
 
-@jax.jit
-def _observe(seats: Seats, player: Array) -> Observation:
-    return observe_packed(seats.packed, player)
-
-
-@jax.jit
-def _unpack(seats: Seats) -> State:
-    return seats.state
+_observe = jax.jit(lambda seats, player: observe_packed(seats.packed, player))
+_unpack = jax.jit(lambda seats: seats.state)

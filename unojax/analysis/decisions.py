@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from unojax import bits, game
-from unojax.analysis.tracking import Recorded, in_parts, over_games
+from unojax.analysis.tracking import Recorded, rows_along
 from unojax.belief.hands import Hands
 from unojax.belief.particles import Info
-from unojax.belief.tracking import run_filter
 from unojax.belief.updaters import ParticleFilter, Updater
 from unojax.bits import Words
-from unojax.game import State
-from unojax.observation import Observation, observe
+from unojax.observation import Observation
 
 _SMALL_FILTER: Final = ParticleFilter(128)
 
@@ -55,57 +51,34 @@ def decisions_of(key: Array, games: Recorded, updater: Updater = _SMALL_FILTER, 
     """
     if updater.on_host:
         raise ValueError(f"decisions_of tracks many games at once, and {updater.name} runs on the host; use ParticleFilter")
-    program = partial(_decisions_of_games, updater=updater, player=player)
-    is_decision, columns = in_parts(key, games, program)
-    ended = games.states.is_over[:, -1]
-    which, step = np.nonzero(is_decision & ended[:, None])
+    columns = rows_along(key, games, updater, _row_of, player=player)
+    is_decision = columns.is_decision & games.states.is_over[:, -1:]
+    which, step = np.nonzero(is_decision)
     if not which.size:
         raise ValueError("there is no decision in these games: nobody had a choice, or none of them ended")
-    observation, legal, hands, truth = jax.tree.map(lambda x: x[which, step], columns)
+    rows = jax.tree.map(lambda x: x[which, step], columns)
     winner = np.asarray(games.states.winner[which, -1])
     return Decisions(
         game=which.astype(np.int32),
-        observation=observation,
-        legal=legal,
+        observation=rows.observation,
+        legal=rows.legal,
         action=games.actions[which, step].astype(np.int32),
-        hands=hands,
-        truth=truth,
+        hands=rows.hands,
+        truth=jax.device_get(bits.pack(games.states.hands[which, step, 1 - player])),
         points=np.where(winner == game.NO_WINNER, 0.5, winner == player),
     )
 
 
-_Row = tuple[Observation, Array, Hands, Words]
-"""Observation, legal choices, particles of the opponent's hand, and its true hand."""
-_Rows = tuple[Array, _Row]
+class _Row(NamedTuple):
+    """A position: whether the player has a choice there, and as in `Decisions`."""
+
+    is_decision: Any
+    observation: Observation
+    legal: Any
+    hands: Hands
 
 
-@partial(jax.jit, static_argnames=("updater", "player"))
-def _decisions_of_games(states: State, num_updates: Array, keys: Array, *, updater: Updater, player: int) -> _Rows:
-    """Return which positions are decisions, bool[G, T + 1], and a row for each position."""
-
-    def one_game(args: tuple[State, Array, Array]) -> _Rows:
-        states, num_updates, key = args
-        views = jax.vmap(observe, (0, None))(states, player)
-        # Independent of the streams of the updates and of the start.
-        key_hands = jax.random.fold_in(key, len(states.terminated) + 1)
-
-        def row(t: Array, seen: Observation, belief: Any) -> _Row:
-            theirs = bits.pack(states.hands[t, 1 - player])
-            hands = updater.hands(jax.random.fold_in(key_hands, t), belief, seen)
-            return seen, seen.legal_mask[: seen.rules.num_choices], hands, theirs
-
-        def note(out: _Rows, t: Array, seen: Observation, belief: Any, info: Info) -> _Rows:
-            del info
-            is_decision = seen.is_my_turn & ~seen.terminated & (seen.legal_mask.sum() > 1)
-
-            def put(rows: Array, new: Array) -> Array:
-                return rows.at[t].set(jnp.where(is_decision, new, rows[t]))
-
-            return out[0].at[t].set(is_decision), jax.tree.map(put, out[1], row(t, seen, belief))
-
-        num_positions, first = len(states.terminated), jax.tree.map(lambda x: x[0], views)
-        shapes = jax.eval_shape(lambda: row(jnp.int32(0), first, updater.init(key, first)))
-        nothing = jax.tree.map(lambda x: jnp.zeros((num_positions, *x.shape), x.dtype), shapes)
-        return run_filter(updater, key, views, num_updates, note, (jnp.zeros(num_positions, bool), nothing))
-
-    return over_games(one_game, (states, num_updates, keys))
+def _row_of(updater: Updater, key: Array, seen: Observation, belief: Any, info: Info) -> _Row:
+    del info
+    is_decision = seen.is_my_turn & ~seen.terminated & (seen.legal_mask.sum() > 1)
+    return _Row(is_decision, seen, seen.legal_mask[: seen.rules.num_choices], updater.hands(key, belief, seen))

@@ -81,17 +81,49 @@ def track(key: Array, games: Recorded, updater: Updater, *, player: int = 0) -> 
     Raises:
         ValueError: If the deck is too large for the exact filter.
     """
-    if updater.on_host:
-        return _track_on_host(key, games, updater, player)
-    return in_parts(key, games, partial(_track_games, updater=updater, player=player))
+    figures = rows_along(key, games, updater, _figures_of, player=player)
+    is_tracked = np.arange(games.actions.shape[1] + 1) <= games.num_updates[:, None]
+    here, probs = is_tracked[..., None], figures.count_probs
+    truth, deck = (cards.count_types(np.asarray(held)) for held in (games.states.hands[:, :, 1 - player], games.states.deck))
+    held = np.take_along_axis(probs, truth[..., None].astype(np.int64), -1)[..., 0]
+    return Tracks(
+        expected=probs @ np.arange(probs.shape[-1], dtype=probs.dtype),
+        prob_holds=np.where(here, np.clip(1 - probs[..., 0], 0, 1), 0),
+        truth=np.where(here, truth, 0).astype(np.int8),
+        is_unseen=here & (truth + deck > 0),
+        log_score=np.log(np.where(here, held, 1)).sum(-1),
+        ess_share=figures.ess_share,
+        depleted=figures.depleted,
+    )
 
 
-def in_parts(key: Array, games: Recorded, program: Callable[..., _Tree]) -> _Tree:
-    """Run a program on recorded games, divided among the cores. Consumes `key`.
+class _Figures(NamedTuple):
+    """Figures of a belief: float32[54, 5] `Updater.count_probs`, and as in `Tracks`."""
 
-    The arrays of `program(states, num_updates, keys)`, with a key for each game, have a leading axis of games, and are returned
-    concatenated, NumPy.
+    count_probs: Any
+    ess_share: Any
+    depleted: Any
+
+
+def _figures_of(updater: Updater, key: Array, seen: Observation, belief: Any, info: Info) -> _Figures:
+    del key
+    probs, shape = updater.count_probs(belief, seen), (cards.NUM_TYPES, 5)
+    probs = numbers(probs, f"{updater.name}.count_probs", shape, "by type and copies")
+    return _Figures(probs, jnp.float32(info.ess / updater.num_particles), jnp.bool_(info.depleted))
+
+
+Read = Callable[[Updater, Array, Observation, Any, Info], _Tree]
+"""`read(updater, key, observation, belief, info)` returns a row of arrays about a belief. Pure; consumes `key`."""
+
+
+def rows_along(key: Array, games: Recorded, updater: Updater, read: Read[_Tree], *, player: int) -> _Tree:
+    """Run an updater along games, and read a row at each position. Consumes `key`.
+
+    Returns the rows, [G, T + 1, ...], NumPy; 0 after the last update of a game. The first `Info` of a game is empty. The cores
+    share the games, unless the updater runs on the host.
     """
+    if updater.on_host:
+        return _rows_on_host(key, games, updater, read, player)
     num_games = len(games.num_updates)
     workers = min(arena.default_workers(), num_games)
     part = -(-num_games // workers)
@@ -100,7 +132,8 @@ def in_parts(key: Array, games: Recorded, program: Callable[..., _Tree]) -> _Tre
     keys = jax.random.split(key, len(index))
 
     def run_part(start: int, num_updates: np.ndarray) -> _Tree:
-        return jax.device_get(program(*jax.tree.map(lambda x: x[start : start + part], (states, num_updates, keys))))
+        of_part = jax.tree.map(lambda x: x[start : start + part], (states, num_updates, keys))
+        return jax.device_get(_rows(*of_part, updater=updater, read=read, player=player))
 
     # Compiled in advance by a run without steps, because workers that start at the same time would each compile.
     run_part(0, np.zeros_like(num_updates))
@@ -109,73 +142,52 @@ def in_parts(key: Array, games: Recorded, program: Callable[..., _Tree]) -> _Tre
     return jax.tree.map(lambda *xs: np.concatenate(xs)[:num_games], *parts)
 
 
+@partial(jax.jit, static_argnames=("updater", "read", "player"))
+def _rows(states: State, num_updates: Array, keys: Array, *, updater: Updater, read: Read[_Tree], player: int) -> _Tree:
+    def one_game(game: tuple[State, Array, Array]) -> _Tree:
+        states, num_updates, key = game
+        views = jax.vmap(observe, (0, None))(states, player)
+        num_positions = len(states.terminated)
+        # Independent of the streams of the updates and of the start.
+        key_rows = jax.random.fold_in(key, num_positions + 1)
+
+        def row(t: Array, seen: Observation, belief: Any, info: Info) -> _Tree:
+            return read(updater, jax.random.fold_in(key_rows, t), seen, belief, info)
+
+        def note(out: _Tree, t: Array, seen: Observation, belief: Any, info: Info) -> _Tree:
+            return jax.tree.map(lambda rows, new: rows.at[t].set(new), out, row(t, seen, belief, info))
+
+        first = jax.tree.map(lambda x: x[0], views)
+        shapes = jax.eval_shape(lambda: row(jnp.int32(0), first, updater.init(key, first), Info()))
+        nothing = jax.tree.map(lambda x: jnp.zeros((num_positions, *x.shape), x.dtype), shapes)
+        return run_filter(updater, key, views, num_updates, note, nothing)
+
+    return over_games(one_game, (states, num_updates, keys))
+
+
+def _rows_on_host(key: Array, games: Recorded, updater: Updater, read: Read[_Tree], player: int) -> _Tree:
+    seen = jax.device_get(_views(games.states, player))
+    start, rows = Info(ess=jnp.float32(updater.num_particles)), {}
+    for g, number in enumerate(games.num_updates):
+        views = [jax.tree.map(lambda x, t=t, g=g: x[g, t], seen) for t in range(number + 1)]
+        for t, (belief, info) in enumerate(track_on_host(updater, key, views)):
+            rows[g, t] = read(updater, jax.random.fold_in(key, t), views[t], belief, start if info is None else info)
+
+    def column(*values: Any) -> np.ndarray:
+        stacked = np.stack(values)
+        of_games = np.zeros((*games.states.terminated.shape, *stacked.shape[1:]), stacked.dtype)
+        of_games[tuple(zip(*rows, strict=True))] = stacked
+        return of_games
+
+    return jax.tree.map(column, *rows.values())
+
+
+_views = jax.jit(jax.vmap(jax.vmap(observe, (0, None)), (0, None)), static_argnums=1)
+
+
 def over_games(one_game: Callable[..., _Tree], games: Any) -> _Tree:
     """Map a function over a leading axis of games.
 
     A CPU runs game by game, because a batch would compute all branches of every update.
     """
     return lax.map(one_game, games) if platform() == "cpu" else jax.vmap(one_game)(games)
-
-
-@partial(jax.jit, static_argnames=("updater", "player"))
-def _track_games(states: State, num_updates: Array, keys: Array, *, updater: Updater, player: int) -> Tracks:
-    def one_game(game: tuple[State, Array, Array]) -> Tracks:
-        states, num_updates, key = game
-        views = jax.vmap(observe, (0, None))(states, player)
-        truth = cards.counts(states.hands[:, 1 - player])
-
-        def note(out: Tracks, t: Array, seen: Observation, belief: Any, info: Info) -> Tracks:
-            probs = numbers(
-                updater.count_probs(belief, seen), f"{updater.name}.count_probs", (cards.NUM_TYPES, 5), "by type and copies"
-            )
-            row = _row(probs, truth[t], seen.unseen, info.ess / updater.num_particles, info.depleted)
-            return jax.tree.map(lambda rows, value: rows.at[t].set(value), out, row)
-
-        nothing = jax.tree.map(jnp.asarray, _no_rows(states.terminated.shape))
-        return run_filter(updater, key, views, num_updates, note, nothing)
-
-    return over_games(one_game, (states, num_updates, keys))
-
-
-def _track_on_host(key: Array, games: Recorded, updater: Updater, player: int) -> Tracks:
-    out = _no_rows(games.states.terminated.shape)
-    seen = jax.device_get(_views(games.states, player))
-    truth, unseen = cards.count_types(np.asarray(games.states.hands[:, :, 1 - player])), np.asarray(seen.unseen)
-    for g, number in enumerate(games.num_updates):
-        views = [jax.tree.map(lambda x, t=t, g=g: x[g, t], seen) for t in range(number + 1)]
-        for t, (belief, info) in enumerate(track_on_host(updater, key, views)):
-            ess_share, depleted = (1.0, False) if info is None else (info.ess / updater.num_particles, info.depleted)
-            row = _row(np.asarray(updater.count_probs(belief, views[t])), truth[g, t], unseen[g, t], ess_share, depleted)
-            for rows, value in zip(out, row, strict=True):
-                rows[g, t] = value
-    return out
-
-
-_views = jax.jit(jax.vmap(jax.vmap(observe, (0, None)), (0, None)), static_argnums=1)
-
-
-def _row(probs: Any, truth: Any, unseen: Any, ess_share: Any, depleted: Any) -> Tracks:
-    """Compare probabilities, float[54, 5], with the truth, in the type of their arrays."""
-    xp: Any = np if isinstance(probs, np.ndarray) else jnp
-    return Tracks(
-        expected=probs @ xp.arange(5, dtype=probs.dtype),
-        prob_holds=xp.clip(1.0 - probs[:, 0], 0.0, 1.0),
-        truth=truth,
-        is_unseen=unseen > 0,
-        log_score=xp.log(xp.take_along_axis(probs, truth[:, None].astype(np.int32), 1)).sum(),
-        ess_share=ess_share,
-        depleted=depleted,
-    )
-
-
-def _no_rows(shape: tuple[int, ...]) -> Tracks:
-    types = (*shape, cards.NUM_TYPES)
-    return Tracks(
-        expected=np.zeros(types, np.float32),
-        prob_holds=np.zeros(types, np.float32),
-        truth=np.zeros(types, np.int8),
-        is_unseen=np.zeros(types, bool),
-        log_score=np.zeros(shape, np.float32),
-        ess_share=np.zeros(shape, np.float32),
-        depleted=np.zeros(shape, bool),
-    )
