@@ -196,11 +196,11 @@ def test_observers_show_what_they_are_asked_for():
 def test_positions_are_small_and_clones_share_them():
     """A state has hundreds of bytes, and clones share its immutable parts."""
     spiel, rng = openspiel.load_game(SMALL), np.random.default_rng(0)
-    state = spiel.new_initial_state()
+    state, looks = spiel.new_initial_state(), []
     while not state.is_terminal():
+        looks.append(spiel.nodes.look(state.position))
         outcomes = [action for action, _ in state.chance_outcomes()] if state.is_chance_node() else state.legal_actions()
         state.apply_action(int(rng.choice(outcomes)))
-    looks = spiel.nodes._looks.values()
     assert len(looks) > 5 and max(len(pickle.dumps(tuple(look))) for look in looks) < 500
     clone = state.clone()
     assert clone.steps and all(ours is theirs for ours, theirs in zip(clone.steps, state.steps, strict=True))

@@ -26,7 +26,7 @@ from unojax.rules import Rules
 from unojax.value.agent import value as value_agent
 from unojax.value.heuristic import HEURISTIC
 from unojax.value.network import Network, NetworkConfig, check_network
-from unojax.value.pretrained import digest_network, load_network
+from unojax.value.pretrained import load_network
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class ValueConfig(RunConfig):
             check_network(load_network(name, self.game_rules), name, self.game_rules)
 
     def digest_networks(self) -> dict[str, str]:
-        return {name: digest_network(load_network(name, self.game_rules)) for name in self.play.opponents if is_network(name)}
+        return {name: str(load_network(name, self.game_rules).digest) for name in self.play.opponents if is_network(name)}
 
     def make_iteration(self, mesh: Mesh) -> Callable[[TrainState], tuple[TrainState, Metrics]]:
         return trainer.make_iteration(self.plan(), mesh)

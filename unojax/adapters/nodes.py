@@ -5,8 +5,8 @@ A position is a `unojax.table.Table` as 36 or 40 bytes. Results are cached by po
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Final, NamedTuple
+from functools import lru_cache, partial
+from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,11 +22,11 @@ from unojax.table import Picked, Table
 
 _COINS_SHIFT: Final = 30
 _MOST_KEPT: Final = 1 << 18
-"""Cached looks, and cached picks, about 200 MB in total; a full cache is cleared."""
+"""Cached looks, and cached picks, about 200 MB in total."""
 
 
 class Look(NamedTuple):
-    """Options at a position.
+    """Options at a position: numbers of Python, or arrays while they are computed.
 
     Attributes:
         player: Player to move, or player being dealt to.
@@ -42,21 +42,27 @@ class Look(NamedTuple):
         top: Action that plays the top card, `color * 15 + rank`; valid in play.
     """
 
-    player: int
-    is_dealing: bool
-    is_start: bool
-    is_drawing: bool
-    is_over: bool
-    rewards: tuple[float, float]
-    legal: tuple[int, ...]
-    counts: bytes
-    has_colors: bool
-    num_cards: tuple[int, int]
-    top: int
+    player: Any
+    is_dealing: Any
+    is_start: Any
+    is_drawing: Any
+    is_over: Any
+    rewards: Any
+    legal: Any
+    counts: Any
+    has_colors: Any
+    num_cards: Any
+    top: Any
 
 
 class Nodes:
-    """Game tree under given rules. An outcome of chance is `type + 54 * coin`, see `coins`."""
+    """Game tree under given rules. An outcome of chance is `type + 54 * coin`, see `coins`.
+
+    Attributes:
+        look: Function that returns the options at a position, a `Look`.
+        coins: Random words: colour of a wild card that is turned up or laid by chance, and starting player.
+        start: Position before the deal.
+    """
 
     def __init__(self, rules: Rules):
         self.rules = rules
@@ -64,23 +70,15 @@ class Nodes:
         has_chance_colors = rules.start_card != "non_wild" or rules.play_drawn == "auto"
         colors = range(cards.NUM_COLORS) if has_chance_colors else (0,)
         self.coins = [color << _COINS_SHIFT | first for color in colors for first in firsts]
-        """Random words: colour of a wild card that is turned up or laid by chance, and starting player."""
         self._num_firsts = len(firsts)
-        self._looks: dict[bytes, Look] = {}
-        self._picks: dict[tuple[bytes, int], bytes] = {}
+        self.look = lru_cache(_MOST_KEPT)(self._look)
+        self._after = lru_cache(_MOST_KEPT)(self._pick)
         self.start = _to_bytes(table.new_table(jnp.uint32(0), rules).words())
 
     @property
     def num_outcomes(self) -> int:
         """Upper bound of the outcomes, exclusive."""
         return cards.NUM_TYPES * len(self.coins)
-
-    def look(self, position: bytes) -> Look:
-        """Return the options at a position."""
-        found = self._looks.get(position)
-        if found is None:
-            found = self._keep(self._looks, position, self._look(position))
-        return found
 
     def state(self, position: bytes) -> State:
         """Return a position as a `State`, NumPy, without the episode's fields."""
@@ -92,11 +90,8 @@ class Nodes:
         outcomes, total = [], sum(look.counts)
         for card, count in enumerate(look.counts):
             if count:
-                # The colour matters only if a wild card is turned up or laid; the first player matters only at the start.
-                has_color = card >= cards.WILD_TYPE and look.has_colors
-                coins = range(0, len(self.coins) if has_color else self._num_firsts, 1 if look.is_start else self._num_firsts)
-                share = count / total / len(coins)
-                outcomes += [(card + cards.NUM_TYPES * coin, share) for coin in coins]
+                coins = self._coins_of(card, look)
+                outcomes += [(card + cards.NUM_TYPES * coin, count / total / len(coins)) for coin in coins]
         return sorted(outcomes)
 
     def play(self, position: bytes, action: int) -> bytes:
@@ -104,7 +99,7 @@ class Nodes:
 
         If `DRAW` is the only legal action, `Look.is_drawing` is False until the first outcome.
         """
-        return self._pick(position, action, -1)
+        return self._after(position, action, 0, 0)
 
     def draw(self, position: bytes, outcome: int) -> bytes:
         """Return the position after a card is dealt, turned up or drawn.
@@ -112,65 +107,33 @@ class Nodes:
         Raises:
             ValueError: If the outcome is impossible here.
         """
-        if outcome < 0 or (position, _code(outcome)) not in self._picks:
-            possible = [each for each, _ in self.outcomes(position)]
-            if outcome not in possible:
-                raise ValueError(f"chance outcome {outcome} is impossible here; possible are {', '.join(map(str, possible))}")
-        return self._pick(position, -1, outcome)
+        look, (coin, card) = self.look(position), divmod(outcome, cards.NUM_TYPES)
+        if not look.counts[card] or coin not in self._coins_of(card, look):
+            possible = ", ".join(str(each) for each, _ in self.outcomes(position))
+            raise ValueError(f"chance outcome {outcome} is impossible here; possible are {possible}")
+        return self._after(position, -1, card, self.coins[coin])
+
+    def _coins_of(self, card: int, look: Look) -> range:
+        """Return the coins that matter: the colour if the wild card is turned up or laid, the first player at the start."""
+        has_color = card >= cards.WILD_TYPE and look.has_colors
+        return range(0, len(self.coins) if has_color else self._num_firsts, 1 if look.is_start else self._num_firsts)
 
     def _look(self, position: bytes) -> Look:
         seen = jax.device_get(_look(from_bytes(position), self.rules))
-        phase, to_draw, (first, second) = int(seen.phase), int(seen.to_draw), seen.rewards.tolist()
-        return Look(
-            player=int(seen.player),
-            is_dealing=phase in (table.DEAL, table.START),
-            is_start=phase == table.START,
-            is_drawing=phase == table.PLAY and to_draw > 0,
-            is_over=phase > table.PLAY,
-            rewards=(first, second),
-            legal=tuple(np.flatnonzero(seen.mask).tolist()),
-            counts=seen.counts.astype(np.uint8).tobytes(),
-            has_colors=phase == table.START or bool(seen.lays),
-            num_cards=tuple(seen.num_cards.tolist()),
-            top=int(seen.top),
-        )
+        plain = Look(*(field.tolist() for field in seen))
+        legal, counts = tuple(np.flatnonzero(seen.legal).tolist()), seen.counts.astype(np.uint8).tobytes()
+        return plain._replace(rewards=tuple(plain.rewards), legal=legal, counts=counts, num_cards=tuple(plain.num_cards))
 
-    def _pick(self, position: bytes, action: int, outcome: int) -> bytes:
-        code = action if outcome < 0 else _code(outcome)
-        found = self._picks.get((position, code))
-        if found is None:
-            coin, card = divmod(max(outcome, 0), cards.NUM_TYPES)
-            numbers = np.array([action, card, self.coins[coin]], np.int64).astype(np.uint32)
-            after = _to_bytes(_pick(from_bytes(position), numbers, self.rules))
-            found = self._keep(self._picks, (position, code), after)
-        return found
-
-    @staticmethod
-    def _keep(kept: dict, key, value):
-        if len(kept) >= _MOST_KEPT:
-            kept.clear()
-        kept[key] = value
-        return value
+    def _pick(self, position: bytes, action: int, card: int, coin: int) -> bytes:
+        numbers = np.array([action, card, coin], np.int64).astype(np.uint32)
+        return _to_bytes(_pick(from_bytes(position), numbers, self.rules))
 
     def __deepcopy__(self, memo: dict) -> Nodes:
         return self
 
-
-def _code(outcome: int) -> int:
-    """Return a negative number for an outcome, because actions are numbered from 0."""
-    return -1 - outcome
-
-
-class _Seen(NamedTuple):
-    phase: Array
-    player: Array
-    to_draw: Array
-    rewards: Array
-    lays: Array
-    mask: Array
-    counts: Array
-    num_cards: Array
-    top: Array
+    def __reduce__(self) -> tuple[type[Nodes], tuple[Rules]]:
+        """Omit what is cached from the pickle."""
+        return Nodes, (self.rules,)
 
 
 def decode(rows: Array, rules: Rules) -> State:
@@ -182,17 +145,27 @@ _decode = partial(jax.jit, static_argnames="rules")(decode)
 
 
 @partial(jax.jit, static_argnames="rules")
-def _look(rows: Array, rules: Rules) -> _Seen:
+def _look(rows: Array, rules: Rules) -> Look:
+    """Return the options as arrays: bool[num_actions] `legal`, int[54] `counts`."""
     tables = Table.of_words(rows)
     node = table.find_node(tables, rules)
-    state, rewards = game.from_table(tables, rules), game.rewards_at(tables, rules)
-    meta = node.meta
+    state, meta = game.from_table(tables, rules), node.meta
     # Cards of a deal, a penalty or a start card go to the hand.
     is_plain = (meta.phase == table.PLAY) & (meta.penalty == 0) & (tables.unpack_account().keeps_turn == 0)
-    lays = is_plain & (rules.play_drawn == "auto")
-    seen = meta.phase, meta.player, meta.to_draw, rewards, lays
-    top = state.color.astype(jnp.int32) * cards.NUM_RANKS + state.top_rank
-    return _Seen(*seen, game.legal_mask(state), bits.type_counts(node.deck), state.hands.sum(-1), top)
+    is_start = meta.phase == table.START
+    return Look(
+        player=meta.player,
+        is_dealing=is_start | (meta.phase == table.DEAL),
+        is_start=is_start,
+        is_drawing=(meta.phase == table.PLAY) & (meta.to_draw > 0),
+        is_over=meta.phase > table.PLAY,
+        rewards=game.rewards_at(tables, rules),
+        legal=game.legal_mask(state),
+        counts=bits.type_counts(node.deck),
+        has_colors=is_start | is_plain & (rules.play_drawn == "auto"),
+        num_cards=state.hands.sum(-1),
+        top=state.color.astype(jnp.int32) * cards.NUM_RANKS + state.top_rank,
+    )
 
 
 @partial(jax.jit, static_argnames="rules")

@@ -18,7 +18,7 @@ from unojax.files.own import is_own
 from unojax.rules import Rules
 from unojax.specs import files_of, format_value, settings_of
 from unojax.value.heuristic import HEURISTIC
-from unojax.value.pretrained import PRETRAINED, digest_network, load_network
+from unojax.value.pretrained import PRETRAINED, load_network
 
 
 def fingerprint(spec: str, agent: Agent | None = None) -> str:
@@ -31,7 +31,7 @@ def fingerprint(spec: str, agent: Agent | None = None) -> str:
     digest = hashlib.sha256(json.dumps([spec if is_own(spec) else spec.partition(":")[0], settings]).encode())
     for network in (PRETRAINED, HEURISTIC):
         if network in settings.values():
-            digest.update(digest_network(load_network(network, getattr(agent, "rules", Rules()))).encode())
+            digest.update(str(load_network(network, getattr(agent, "rules", Rules())).digest).encode())
     for file in files_of(spec):
         if os.path.isfile(file):
             digest.update(file.read_bytes())

@@ -16,7 +16,7 @@ from unojax.search.monte_carlo import Estimate, average
 from unojax.value.features import outlook_of_hands
 from unojax.value.network import Network, check_network
 from unojax.value.plays import value_plays
-from unojax.value.pretrained import digest_network, load_network
+from unojax.value.pretrained import load_network
 from unojax.view import view_of
 
 
@@ -44,7 +44,7 @@ class NetworkLeaf:
     def __post_init__(self) -> None:
         loaded = jax.tree.map(np.asarray, load_network(self.network, self.rules))
         object.__setattr__(self, "loaded", loaded)
-        object.__setattr__(self, "digest", digest_network(loaded))
+        object.__setattr__(self, "digest", loaded.digest)
 
     def check(self, rules: Rules, discount: float) -> None:
         """Check that the network supports the rules and the discount.

@@ -12,13 +12,12 @@ As specs:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.core import Tracer
 
 from unojax.agents import Memory
 from unojax.belief.updaters import ColorBoundsFilter, UniformFilter, Updater, parse_updater
@@ -31,7 +30,7 @@ from unojax.specs import format_spec
 from unojax.value.features import features, outlook_of_ages, outlook_of_hands, outlook_of_unseen
 from unojax.value.network import Network, check_network
 from unojax.value.plays import value_plays
-from unojax.value.pretrained import PRETRAINED, digest_network, load_network
+from unojax.value.pretrained import PRETRAINED, load_network
 from unojax.view import View, view_of
 
 NetworkBelief = Literal["particles", "ages", "unseen"]
@@ -57,26 +56,6 @@ class ValueAgent:
     head: Head = "value"
     is_greedy: bool = True
     rules: Rules = Rules()
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ValueAgent):
-            return NotImplemented
-        return self._but_network == other._but_network and (
-            self.network is other.network or self._digest == other._digest is not None
-        )
-
-    def __hash__(self) -> int:
-        return hash(self._but_network)
-
-    @property
-    def _but_network(self) -> tuple[Any, ...]:
-        return self.name, self.updater, self.head, self.is_greedy, self.rules
-
-    @cached_property
-    def _digest(self) -> str | None:
-        """Digest of the network; None while it is traced."""
-        is_traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self.network))
-        return None if is_traced else digest_network(self.network)
 
     def init(self, key: Array, observation: Observation) -> Memory:
         return self.updater.init(key, observation)

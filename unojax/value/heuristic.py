@@ -78,7 +78,7 @@ def heuristic_value(
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["params"], meta_fields=["config"])
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HeuristicNetwork(Network):
     """The heuristic value as a network; `params` holds the weights."""
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import jax
+import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from unojax.rules import Rules, as_rules
 from unojax.value.features import Features
@@ -21,9 +24,12 @@ Params = dict[str, Any]
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["params"], meta_fields=["config"])
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Network:
-    """A network as a pytree: its parameters and their configuration. Call it on `Features`."""
+    """A network as a pytree: its parameters and their configuration. Call it on `Features`.
+
+    Networks are equal if their digests are. While it is traced, a network equals only itself.
+    """
 
     knows_all_rules: ClassVar[bool] = False
     """Whether its values mean the same under any rules, so that it needs no training for them."""
@@ -41,6 +47,28 @@ class Network:
     def num_params(self) -> int:
         """Number of parameters."""
         return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(self.params))
+
+    @cached_property
+    def digest(self) -> str | None:
+        """Digest of the configuration and the parameters; None while the network is traced."""
+        named = self.named_params()
+        if any(isinstance(leaf, Tracer) for leaf in named.values()):
+            return None
+        digest = hashlib.sha256(repr(self.config).encode())
+        for name, array in sorted(named.items()):
+            digest.update(name.encode() + np.asarray(array).tobytes())
+        return digest.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Network) and self.digest == other.digest is not None)
+
+    def __hash__(self) -> int:
+        return hash(self.config)
+
+    def named_params(self) -> dict[str, Any]:
+        """Return the parameters by their paths, `color_in.kernel`."""
+        leaves, _ = jax.tree.flatten_with_path(self.params)
+        return {".".join(str(part.key) for part in path): leaf for path, leaf in leaves}
 
 
 def init_network(key: Array, config: NetworkConfig = NetworkConfig()) -> Network:

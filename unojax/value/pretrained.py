@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from importlib import resources
 from pathlib import Path
@@ -51,8 +50,8 @@ def load_network(path: str | Path, rules: Rules = Rules()) -> Network:
     if path == HEURISTIC:
         return HeuristicNetwork.of()
     arrays, config = _load(Path(path))
-    params = jax.eval_shape(lambda: init_network(jax.random.key(0), config)).params
-    expected, found = ({name: array.shape for name, array in a.items()} for a in (_flatten(params), arrays))
+    shapes = jax.eval_shape(lambda: init_network(jax.random.key(0), config)).named_params()
+    expected, found = ({name: array.shape for name, array in named.items()} for named in (shapes, arrays))
     if expected != found:
         raise ValueError(f"{path} holds arrays {found}, expected {expected}")
     return _unflatten(arrays, config)
@@ -68,15 +67,7 @@ def save_network(path: str | Path, network: Network, **about: str) -> None:
         raise ValueError(f"the heuristic value is no trained network; name it instead of a file: {HEURISTIC!r}")
     config = json.dumps(dataclasses.asdict(network.config))
     metadata = {**about, "format": _FORMAT, "config": config, "features": _features(network.config)}
-    write_whole(Path(path), save(_flatten(network.params), metadata))
-
-
-def digest_network(network: Network) -> str:
-    """Return a digest of a network's configuration and parameters."""
-    digest = hashlib.sha256(repr(network.config).encode())
-    for name, array in sorted(_flatten(network.params).items()):
-        digest.update(name.encode() + array.tobytes())
-    return digest.hexdigest()
+    write_whole(Path(path), save(jax.tree.map(np.asarray, network.named_params()), metadata))
 
 
 def _load_shipped(name: str) -> Network:
@@ -118,11 +109,6 @@ def _features(config: NetworkConfig) -> str:
     return json.dumps([config.color_columns, config.shared_columns, *more])
 
 
-def _flatten(params: Params) -> dict[str, Any]:
-    leaves, _ = jax.tree.flatten_with_path(params)
-    return {_name(path): np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf for path, leaf in leaves}
-
-
 def _unflatten(arrays: dict[str, np.ndarray], config: NetworkConfig) -> Network:
     params: Params = {}
     for name, array in arrays.items():
@@ -134,7 +120,3 @@ def _unflatten(arrays: dict[str, np.ndarray], config: NetworkConfig) -> Network:
         # On the host: JAX then starts on the network's first call, and not in a process that forks before.
         inner[last] = array
     return Network(params, config)
-
-
-def _name(path: Any) -> str:
-    return ".".join(str(part.key) for part in path)
