@@ -12,10 +12,11 @@ import numpy as np
 
 from unojax.agents import Agent
 from unojax.arena import lanes as device
-from unojax.arena.match import Players, play_match
+from unojax.arena.match import play_match
 from unojax.arena.pairs import Pairs
 from unojax.arena.ratings import ELO_PER_NAT, Match, bradley_terry
 from unojax.arena.standings import MatchRow, match_row
+from unojax.device.shares import ALL, gather, this_share
 from unojax.game import Packed, State
 from unojax.rules import RULES_VERSION, Rules
 from unojax.specs import as_agent
@@ -84,7 +85,7 @@ def evaluate(
     games: int = GAMES,
     rules: Rules = Rules(),
     on_match: Callable[[str], None] = lambda opponent: None,
-    play: Callable[..., Pairs] = play_match,
+    joined: bool = False,
 ) -> Evaluation:
     """Play an agent against each opponent, on the same deals in every evaluation.
 
@@ -94,11 +95,12 @@ def evaluate(
         games: Games per opponent, an even number.
         rules: Rules of the games.
         on_match: Called with the opponent's name before each match.
-        play: Function that plays a match, such as `unojax.play_match`.
+        joined: Whether all processes of `jax.distributed` call this function: each plays a share of the games.
 
     Raises:
         ValueError: If an argument is invalid.
         unojax.arena.AgentError: If an agent raises, or chooses an illegal action.
+        LostProcessError: If another process ended.
     """
     if games < 2 or games % 2:
         raise ValueError(f"games must be a positive even number, since every deal is played twice, got {games!r}")
@@ -109,8 +111,8 @@ def evaluate(
     key, matches = jax.random.key(SEED, impl="threefry2x32"), {}
     for other in others:
         on_match(other.name)
-        players: Players = (one, other)
-        matches[other.name] = play(key, players, games // 2, rules=rules)
+        mine = play_match(key, (one, other), games // 2, rules=rules, share=this_share() if joined else ALL)
+        matches[other.name] = Pairs.join(gather(mine) if joined else [mine])
     rating, margin = _rate(matches) if _is_anchored(rules, matches) else (None, None)
     decisions = sum(int(pairs.num_choices[..., 0].sum(dtype=np.int64)) for pairs in matches.values())
     seconds = sum(float(pairs.seconds[0]) for pairs in matches.values())

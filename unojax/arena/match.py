@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from typing import Final, NamedTuple
@@ -73,10 +74,8 @@ def play_match(
     rules = as_rules(rules)
     if not (is_int(num_pairs) and 1 <= num_pairs <= MAX_PAIRS):
         raise ValueError(f"num_pairs must be an integer in [1, {MAX_PAIRS}], got {num_pairs!r}")
-    if isinstance(agents, str) or len(agents) != 2:
-        raise ValueError(f"agents must be two, A and B, got {agents!r}")
+    both = seated(agents, rules)
     check_series(series, num_pairs)
-    both = as_agent(agents[0], rules=rules), as_agent(agents[1], rules=rules)
     if not (is_int(adjust) and adjust >= 0):
         raise ValueError(f"adjust must be a number of rollouts, or 0 for none, got {adjust!r}")
     share = check_share(share, num_pairs // series)
@@ -84,9 +83,32 @@ def play_match(
     workers = checked_workers(workers)
     batch_size = default_batch_size(2 * len(asked) // series, workers) if batch_size is None else batch_size
     compile_match(both, rules=rules, batch_size=batch_size, series=series, adjust=adjust)
-    batches = [Batch(both, pairs, series, adjust) for pairs in split_pairs(asked, batch_size, series)]
-    played = play_batches(key, batches, rules=rules, batch_size=batch_size, workers=workers)
-    return Pairs.join([pairs for _, pairs in played])
+    sizes = {"batch_size": batch_size, "workers": workers}
+    return play_pairs(key, both, asked, rules=rules, series=series, adjust=adjust, **sizes)
+
+
+def play_pairs(
+    key: Array,
+    agents: Agents,
+    pairs: np.ndarray,
+    *,
+    rules: Rules,
+    series: int = 1,
+    adjust: int = 0,
+    batch_size: int,
+    workers: int,
+) -> Pairs:
+    """Play the pairs with given numbers, int64[P], by compiled programs; other arguments as in `play_match`."""
+    batches = [Batch(agents, some, series, adjust) for some in split_pairs(pairs, batch_size, series)]
+    with closing(play_batches(key, batches, rules=rules, batch_size=batch_size, workers=workers)) as playing:
+        return Pairs.join([played for _, played in playing])
+
+
+def seated(agents: Players, rules: Rules) -> Agents:
+    """Return A and B as agents; raise ValueError unless they are two."""
+    if isinstance(agents, str) or len(agents) != 2:
+        raise ValueError(f"agents must be two, A and B, got {agents!r}")
+    return as_agent(agents[0], rules=rules), as_agent(agents[1], rules=rules)
 
 
 def checked_workers(workers: int | None) -> int:

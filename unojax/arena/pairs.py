@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Self
 
+import jax
 import numpy as np
 
 from unojax.decks import is_int
 from unojax.device.shares import Share
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Pairs:
     """Results of P pairs of games of agents A and B, on the host.

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
+import jax
 import numpy as np
 from jax import Array
 
-from unojax.arena.match import (
-    Batch,
-    Players,
-    checked_workers,
-    compile_match,
-    default_batch_size,
-    play_batches,
-)
-from unojax.arena.pairs import Pairs, split_pairs
+from unojax.arena.match import Players, checked_workers, compile_match, default_batch_size, play_pairs, seated
+from unojax.arena.pairs import Pairs
 from unojax.decks import is_int
 from unojax.device.random_bits import check_key
 from unojax.rules import MATCH_POINTS, Rules, as_rules
-from unojax.specs import as_agent
 
 MAX_ROUNDS: Final = 2**12
 """Maximum number of rounds; an undecided match is then drawn."""
@@ -29,6 +21,7 @@ MAX_MATCHES: Final = 2**18
 """Number of pairs of matches that one key can number."""
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, kw_only=True)
 class Matches(Pairs):
     """Results of P pairs of matches of agents A and B, with the fields of `Pairs` for matches instead of games.
@@ -82,10 +75,7 @@ def play_rounds(
         raise ValueError(f"num_pairs must be an integer in [1, {MAX_MATCHES}], got {num_pairs!r}")
     if not (is_int(target) and target >= 1):
         raise ValueError(f"target must be a number of points, at least 1, got {target!r}")
-    if isinstance(agents, str) or len(agents) != 2:
-        raise ValueError(f"agents must be two, A and B, got {agents!r}")
-    both = as_agent(agents[0], rules=rules), as_agent(agents[1], rules=rules)
-    workers = checked_workers(workers)
+    both, workers = seated(agents, rules), checked_workers(workers)
     batch_size = default_batch_size(2 * num_pairs, workers) if batch_size is None else batch_size
     compile_match(both, rules=rules, batch_size=batch_size)
 
@@ -98,9 +88,7 @@ def play_rounds(
         at = np.flatnonzero(undecided.any(1))
         if not at.size:
             break
-        batches = [Batch(both, batch) for batch in split_pairs(at * MAX_ROUNDS + number, batch_size)]
-        with closing(play_batches(key, batches, rules=rules, batch_size=batch_size, workers=workers)) as playing:
-            played = Pairs.join([pairs for _, pairs in playing])
+        played = play_pairs(key, both, at * MAX_ROUNDS + number, rules=rules, batch_size=batch_size, workers=workers)
         seconds += played.seconds
         for which in (0, 1):
             goes_on, game = undecided[at, which], (number + which) % 2

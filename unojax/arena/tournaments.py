@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -25,6 +25,9 @@ from unojax.device.shares import ALL, Share, check_share
 from unojax.rules import Rules, as_rules
 from unojax.specs import as_agent
 
+Results = tuple[dict[tuple[int, int], Pairs], int, int]
+"""Pairs of games by the two agents' numbers, and numbers of games finished and found."""
+
 
 @dataclass
 class Tournament:
@@ -35,6 +38,7 @@ class Tournament:
         parts: Batches of pairs of games, by the two agents' numbers, the smaller first.
         num_pairs: Pairs of games per match.
         series: Consecutive deals that share agent memory, as in `play_match`.
+        target: Points of a match; None: single games.
         batch_size, workers: As in `play_match`.
         num_asked, num_finished: Games to play in this run, and games finished in it.
         num_found: Games that the results file already held.
@@ -45,6 +49,7 @@ class Tournament:
     parts: dict[tuple[int, int], list[Pairs]]
     num_pairs: int
     series: int
+    target: int | None
     batch_size: int
     workers: int
     num_asked: int
@@ -56,32 +61,24 @@ class Tournament:
     @property
     def matches(self) -> dict[tuple[int, int], Pairs]:
         """Return the pairs of games of each match."""
-        return {match: type(parts[0]).join(parts) if parts else Pairs.none() for match, parts in self.parts.items()}
+        kind = cast(type[Pairs], Pairs if self.target is None else Matches)
+        return {match: kind.join(parts) for match, parts in self.parts.items()}
 
     @property
     def complete(self) -> bool:
         """Return whether all games have been played."""
         return all(sum(map(len, parts)) == self.num_pairs for parts in self.parts.values())
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the results as arrays, for other processes."""
-        results = {"finished": np.array(self.num_finished), "found": np.array(self.num_found)}
-        for (i, j), pairs in self.matches.items():
-            if len(pairs):
-                results |= {f"{i}.{j}.{name}": values for name, values in vars(pairs).items()}
-        return results
+    @property
+    def results(self) -> Results:
+        """Return the matches and the numbers of games finished and found, for other processes."""
+        return self.matches, self.num_finished, self.num_found
 
-    def join(self, shares: Sequence[Mapping[str, np.ndarray]], num_pairs: int) -> Tournament:
-        """Combine the `to_arrays` results of several shares into a tournament of `num_pairs` pairs per match."""
-        parts: dict[tuple[int, int], list[Pairs]] = {match: [] for match in self.parts}
-        for (i, j), found in parts.items():
-            for results in shares:
-                head = f"{i}.{j}."
-                fields = {name.removeprefix(head): values for name, values in results.items() if name.startswith(head)}
-                if fields:
-                    found.append((Matches if "scores" in fields else Pairs)(**fields))
-        finished, found_before = (sum(int(results[name]) for results in shares) for name in ("finished", "found"))
-        return replace(self, parts=parts, num_pairs=num_pairs, num_finished=finished, num_found=found_before)
+    def join(self, shares: Sequence[Results], num_pairs: int) -> Tournament:
+        """Combine the `results` of several shares into a tournament of `num_pairs` pairs per match."""
+        matches, finished, found = zip(*shares, strict=True)
+        parts = {match: [of_share[match] for of_share in matches] for match in self.parts}
+        return replace(self, parts=parts, num_pairs=num_pairs, num_finished=sum(finished), num_found=sum(found))
 
     @property
     def rounds_per_match(self) -> float:
@@ -192,12 +189,12 @@ def tournament(
     num_missing = 2 * sum(map(len, missing.values()))
     batch_size = batch_size or default_batch_size(min(2 * len(asked), max(2, num_missing)) // series, workers)
     num_found = sum(2 * len(pairs) for found in parts.values() for pairs in found)
-    played = Tournament(players, parts, len(asked), series, batch_size, workers, num_missing, num_found)
+    played = Tournament(players, parts, len(asked), series, target, batch_size, workers, num_missing, num_found)
     key = jax.random.key(seed, impl="threefry2x32")
     if target is None:
         _play_games(key, played, missing, rules=rules, adjust=adjust, file=file, on_progress=on_progress)
     else:
-        _play_to(key, played, target, share, rules=rules, on_progress=on_progress)
+        _play_to(key, played, share, rules=rules, on_progress=on_progress)
     return played
 
 
@@ -265,7 +262,6 @@ def _play_games(
 def _play_to(
     key: jax.Array,
     played: Tournament,
-    target: int,
     share: Share,
     *,
     rules: Rules,
@@ -274,10 +270,11 @@ def _play_to(
     """Play matches to a target, each in one batch; an interrupted match is lost."""
     began = time.perf_counter()
     on_progress(played)
-    sizes = {"batch_size": played.batch_size, "workers": played.workers}
+    assert played.target is not None, "of matches"
+    options = {"target": played.target, "batch_size": played.batch_size, "workers": played.workers}
     for i, j in list(played.parts)[share.part :: share.parts]:
         both = played.agents[i], played.agents[j]
-        played.parts[i, j].append(play_rounds(key, both, played.num_pairs, rules=rules, target=target, **sizes))
+        played.parts[i, j].append(play_rounds(key, both, played.num_pairs, rules=rules, **options))
         played.num_finished += 2 * played.num_pairs
         played.seconds = time.perf_counter() - began
         on_progress(played)

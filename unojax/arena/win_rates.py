@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -25,6 +25,8 @@ from unojax.specs import load_policies
 QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Quantiles of the steps per game."""
 
+Tallies = tuple[Tally | None, Tally | None]
+"""Sums over the games in which A, and in which B, is player 0; None without such games."""
 Rows = dict[str, np.ndarray]
 """Finished games as columns of equal length, one row per game."""
 
@@ -153,7 +155,7 @@ class WinRates:
     Attributes:
         policies: Names of A and B.
         rules: Rules of the games.
-        tallies: Sums over the games in which A, and in which B, is player 0; None without such games.
+        tallies: Sums over the games.
         complete: Whether all requested games of the share were played.
         batch_size: Games in progress at a time.
         compile_seconds, seconds: Compile time and playing time.
@@ -161,7 +163,7 @@ class WinRates:
 
     policies: tuple[str, str]
     rules: Rules
-    tallies: tuple[Tally | None, Tally | None]
+    tallies: Tallies
     complete: bool
     batch_size: int
     compile_seconds: float
@@ -216,21 +218,11 @@ class WinRates:
         won = sum(tally.wins[player] for tally, player in seats if tally is not None)
         return PolicyWins(self.policies[policy], first, second, Rate.of(won, self.total.games))
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the sums as arrays, for other processes."""
-        sums = {"complete": np.array(self.complete)}
-        for seating, tally in enumerate(self.tallies):
-            sums |= {f"{seating}.{name}": values for name, values in (tally or Tally()).to_arrays().items()}
-        return sums
-
-    def join(self, shares: Sequence[Mapping[str, np.ndarray]]) -> WinRates:
-        """Add the sums of several shares, from `to_arrays`."""
-        tallies = []
-        for seating in range(2):
-            parts = [{name: of_share[f"{seating}.{name}"] for name in Tally().to_arrays()} for of_share in shares]
-            total = sum(map(Tally.from_arrays, parts), Tally())
-            tallies.append(total if total.games else None)
-        return replace(self, tallies=tuple(tallies), complete=all(bool(of_share["complete"]) for of_share in shares))
+    def join(self, shares: Sequence[tuple[Tallies, bool]]) -> WinRates:
+        """Combine `tallies` and `complete` of several shares."""
+        totals = (sum(filter(None, of_seating), Tally()) for of_seating in zip(*(tallies for tallies, _ in shares), strict=True))
+        first, second = (total if total.games else None for total in totals)
+        return replace(self, tallies=(first, second), complete=all(complete for _, complete in shares))
 
 
 def win_rates(

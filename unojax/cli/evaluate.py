@@ -17,7 +17,6 @@ from unojax.terminal import tables
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from unojax.arena import Pairs
     from unojax.arena.evaluation import Evaluation
 
 
@@ -51,7 +50,7 @@ class Evaluate:
         with output.status("compiling", quiet=self.quiet) as status, naming_options(self):
             found = evaluate(
                 agent, self.opponents, games=self.games, rules=rules,
-                on_match=lambda name: status.update(f"against {name}"), play=_play_together,
+                on_match=lambda name: status.update(f"against {name}"), joined=True,
             )  # fmt: skip
         seconds = time.perf_counter() - began
         if not together.is_first():
@@ -76,12 +75,3 @@ class Evaluate:
         facts: dict[str, Any] = {"Rating": rating, "Decisions": pace, "Deals": f"{deals}; each played twice, the seats swapped"}
         facts |= {"Rules": f"{tables.rules_text(rules)}, version {found.rules_version}"}
         return [table, "", tables.facts(facts | machine)]
-
-
-def _play_together(key: Any, players: Any, num_pairs: int, **options: Any) -> Pairs:
-    """Play a match in all processes. Raises LostProcessError if one is lost."""
-    from unojax.arena import Pairs, play_match
-    from unojax.device.shares import gather, this_share
-
-    mine = play_match(key, players, num_pairs, share=this_share(), **options)
-    return Pairs.join([Pairs(**arrays) for arrays in gather(vars(mine))])

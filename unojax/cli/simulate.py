@@ -72,7 +72,7 @@ class Simulate:
             )  # fmt: skip
         if not found.complete:
             output.note("simulate", f"stopped after {found.seconds:.1f} s; the results are those of the games begun by then")
-        shares, all_there = together.collect("simulate", found.to_arrays())
+        shares, all_there = together.collect("simulate", (found.tallies, found.complete))
         found = found.join(shares)
         if not together.is_first():
             return 0 if found.complete else EXIT_INTERRUPTED

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields
-from typing import Annotated, Any, Final, Optional
+from typing import Annotated, Any, Final, Optional, TypeVar
 
-import numpy as np
 import tyro
 
+_Tree = TypeVar("_Tree")
 _OWN: Final = ("distributed", "out", "results", "plot", "json", "quiet")
 """Options that may differ between processes."""
 
@@ -47,14 +46,14 @@ def is_first() -> bool:
     return this_share().part == 0
 
 
-def collect(command: str, arrays: Mapping[str, np.ndarray]) -> tuple[list[dict[str, np.ndarray]], bool]:
-    """Return the arrays of all processes and True; if one is lost, only these and False."""
+def collect(command: str, results: _Tree) -> tuple[list[_Tree], bool]:
+    """Return the results of all processes (see `shares.gather`) and True; if one is lost, only these and False."""
     from unojax.cli import output
     from unojax.device.shares import LostProcessError, gather, this_share
 
     try:
-        return gather(dict(arrays)), True
+        return gather(results), True
     except LostProcessError as error:
         share = this_share()
         output.note(command, f"{error}; the results are those of process {share.part} of {share.parts} alone")
-        return [dict(arrays)], False
+        return [results], False

@@ -12,12 +12,13 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+_Tree = TypeVar("_Tree")
 _AXIS: Final = "processes"
 _EXAMPLE: Final = "for example node1:4321,2,0"
 _PATIENCE: Final = 30 * 24 * 3600
@@ -94,8 +95,8 @@ def join_processes(text: str, about: str) -> None:
         raise ValueError(f"distributed {text!r}: can't join the other processes: {_first_line(error)}") from None
     # This also connects all processes, so that a lost one is noticed.
     with _quiet_stdout():
-        told = gather({"about": np.frombuffer(about.encode(), np.uint8)})
-    if len({each["about"].tobytes() for each in told}) > 1:
+        descriptions = gather(np.frombuffer(about.encode(), np.uint8))
+    if len({description.tobytes() for description in descriptions}) > 1:
         raise ValueError("all processes must have the same options apart from distributed and the names of files")
 
 
@@ -104,20 +105,28 @@ def this_share() -> Share:
     return Share(jax.process_index(), jax.process_count())
 
 
-def gather(arrays: dict[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
-    """Exchange arrays with the other processes, and return those of all, by process index.
+def gather(tree: _Tree) -> list[_Tree]:
+    """Exchange a pytree of NumPy arrays and Python numbers with the other processes, and return those of all, by process index.
+
+    Its structure must be the same in all processes; shapes may differ.
 
     Raises:
         LostProcessError: If another process ended before it sent its own.
     """
     if jax.process_count() == 1:
-        return [arrays]
+        return [tree]
+    leaves, treedef = jax.tree.flatten(tree)
     file = io.BytesIO()
-    np.savez(file, allow_pickle=False, **arrays)
+    np.savez(file, *leaves, allow_pickle=False)
     content = np.frombuffer(file.getvalue(), np.uint8)
     sizes = _exchange(np.array([len(content)], np.int32)).ravel()
     rows = _exchange(np.pad(content, (0, int(sizes.max()) - len(content))))
-    return [dict(np.load(io.BytesIO(row[:size].tobytes()))) for row, size in zip(rows, sizes, strict=True)]
+    trees = []
+    for row, size in zip(rows, sizes, strict=True):
+        arrays = np.load(io.BytesIO(row[:size].tobytes())).values()
+        of_process = [array if isinstance(leaf, np.ndarray) else array.item() for leaf, array in zip(leaves, arrays, strict=True)]
+        trees.append(jax.tree.unflatten(treedef, of_process))
+    return trees
 
 
 def _exchange(values: np.ndarray) -> np.ndarray:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final
 
+import jax
 import numpy as np
 
 from unojax.simulation.games import Games
@@ -14,6 +14,7 @@ from unojax.simulation.games import Games
 _GAMES_PER_SLICE: Final = 2**20
 
 
+@jax.tree_util.register_dataclass
 @dataclass
 class Tally:
     """Sums over games.
@@ -57,16 +58,6 @@ class Tally:
             reshuffles=int(games.num_reshuffles.sum(dtype=np.int64)),
             lengths=np.bincount(games.num_steps),
         )
-
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the fields as arrays."""
-        return {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Tally:
-        """Invert `to_arrays`."""
-        numbers = {name: values.tolist() for name, values in arrays.items() if name != "lengths"}
-        return cls(**(numbers | {"wins": tuple(numbers["wins"]), "lengths": arrays["lengths"]}))
 
     def __add__(self, other: Tally) -> Tally:
         lengths = np.zeros(max(len(self.lengths), len(other.lengths)), np.int64)
