@@ -46,8 +46,8 @@ from unojax.belief import Belief, belief_init, belief_update, infer_action
 from unojax.belief.hands import Hands
 from unojax.belief.opponents import FAMILY, Opponent, parse_opponent, uniform_opponent
 from unojax.belief.updaters import ParticleFilter
-from unojax.device import static
 from unojax.device.platform import available_cores, tuned_for
+from unojax.device.static import Argument
 from unojax.game import legal_mask, step
 from unojax.observation import Observation
 from unojax.policies import distinct, uniform
@@ -398,14 +398,13 @@ def _keys(number: int) -> Array:
 
 def _simulate(gather: Gather, lanes: int) -> tuple[Any, tuple[Any, ...]]:
     policies, rules = (uniform, uniform), Rules()
-    numbers, skeleton = static.split(distinct(policies))
     limits = Limits(jnp.uint32(0), jnp.uint32(0))
     started = _shapes(partial(start_run, lanes, policies=policies, rules=rules), limits)
     seed = (jnp.uint32(0), jnp.uint32(0))
-    options = {"policies": skeleton, "truncates": False, "gather": gather, "on": run.platform()}
+    options = {"truncates": False, "gather": gather, "on": run.platform()}
     kept = _shapes(partial(make_kept, 8 * lanes)) if gather == "keep" else None
     program = jax.jit(partial(advance_slots, **options), donate_argnums=(0, 5))
-    return program, (*started, seed, limits, numbers, kept)
+    return program, (*started, seed, limits, Argument(distinct(policies)), kept)
 
 
 def _onehot(lanes: int) -> tuple[Any, tuple[Any, ...]]:

@@ -34,9 +34,8 @@ from scipy.optimize import minimize
 
 from training.checks import check_options, is_positive
 from unojax import game
-from unojax.device import static
 from unojax.device.process import EXIT_USAGE
-from unojax.device.static import Skeleton
+from unojax.device.static import Argument
 from unojax.files import check_target, write_whole
 from unojax.game import State
 from unojax.games.record import play_game
@@ -50,7 +49,6 @@ from unojax.value.heuristic import HeuristicWeights
 from unojax.view import view_of
 
 _RULES: Final = Rules()
-_LANES: Final = 2048
 _BATCH: Final = 4096
 """Games played and positions evaluated per call."""
 _TEMPERATURES: Final = (0.06, 0.03, 0.015)
@@ -111,10 +109,10 @@ def win_rate(seed: int, policy: Policy, opponent: Policy, games: int) -> float:
     return float(points.mean())
 
 
-@partial(jax.jit, static_argnames=("policy", "max_steps"))
-def play(numbers: list[Array], keys: Array, *, policy: Skeleton, max_steps: int) -> tuple[State, Array]:
+@partial(jax.jit, static_argnames="max_steps")
+def play(policy: Argument, keys: Array, *, max_steps: int) -> tuple[State, Array]:
     """Play games of a policy against itself: positions, [G, T], and their legal masks, bool[G, T, 61]."""
-    player = static.join(numbers, policy)
+    player = policy.value
     states = jax.vmap(lambda key: play_game(key, (player, player), num_steps=max_steps).states)(keys)
     states = jax.tree.map(lambda x: x[:, :-1], states)
     return states, jax.vmap(jax.vmap(game.legal_mask))(states)
@@ -149,18 +147,18 @@ class Comparisons(NamedTuple):
         return Comparisons(self.position, _center(self.features, self.position), returns)
 
 
-@partial(jax.jit, static_argnames=("policy", "num_samples"))
+@partial(jax.jit, static_argnames="num_samples")
 def compare_plays(
-    numbers: list[Array], states: State, legal: Array, seeds: tuple[Array, Array], *, policy: Skeleton, num_samples: int
+    pair: Argument, states: State, legal: Array, seeds: tuple[Array, Array], *, num_samples: int
 ) -> tuple[Array, Array]:
     """Compute features float32[B, 60, F] and returns float32[B, 60] of all plays at B positions; undefined for illegal plays.
 
-    `policy` plays and supplies the features; a pair gives one policy for each.
+    The first of a pair of policies plays, and the last one supplies the features; one may do both.
     """
-    players = static.join(numbers, policy)
+    players = pair.value
     tables = jax.tree.map(lambda x: jnp.repeat(x, num_samples, axis=0), jax.vmap(game.to_table)(states))
     arms = list_arms(legal)
-    returns, _ = play_out(Starts(tables, seeds), arms, Rollouts(players[:1], _RULES, num_samples, _LANES))
+    returns, _ = play_out(Starts(tables, seeds), arms, Rollouts(players[:1], _RULES, num_samples))
     counts = jnp.arange(legal.size) < arms.number
     grid = jnp.zeros(legal.shape, jnp.float32).at[arms.position, arms.action].add(jnp.where(counts, returns.mean(1), 0.0))
 
@@ -176,17 +174,15 @@ def compare_plays(
 def gather(config: Config, rng: np.random.Generator, policy: Scorer, scorer: Scorer) -> Comparisons:
     """Compare plays at decisions of a policy's games against itself, by the features of a scorer."""
     parts, found = [], 0
-    numbers, skeleton = static.split((policy, scorer))
+    player, pair = Argument(policy), Argument((policy, scorer))
     for _ in range(0, config.games, _BATCH):
         keys = jax.random.split(jax.random.key(rng.integers(2**31)), _BATCH)
-        states, legal = play(*static.split(policy)[:1], keys, policy=static.split(policy)[1], max_steps=config.max_steps)
+        states, legal = play(player, keys, max_steps=config.max_steps)
         states, legal = pick_decisions(rng, states, np.asarray(legal), config.decisions)
         for start in range(0, min(len(legal), config.positions - found) - _BATCH + 1, _BATCH):
             here, mask = jax.tree.map(lambda x, at=slice(start, start + _BATCH): x[at], (states, legal))
             seeds = jax.random.bits(jax.random.key(rng.integers(2**31)), (2, _BATCH), jnp.uint32)
-            features, returns = compare_plays(
-                numbers, here, mask, (seeds[0], seeds[1]), policy=skeleton, num_samples=config.samples
-            )
+            features, returns = compare_plays(pair, here, mask, (seeds[0], seeds[1]), num_samples=config.samples)
             parts.append((np.nonzero(mask)[0] + found, np.asarray(features)[mask], np.asarray(returns)[mask]))
             found += _BATCH
     if not parts:

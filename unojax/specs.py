@@ -288,13 +288,13 @@ def _load_policy(spec: str) -> Policy:
     policy = parse_policy(spec)
     if not is_own(spec):
         return policy
-    from unojax.device import static
     from unojax.device.returned import one_integer
+    from unojax.device.static import Argument
     from unojax.policies import PackedPolicy
 
     if isinstance(policy, PackedPolicy):
         # Games call other methods of packed policies, so do not wrap them.
-        static.split(policy)
+        Argument(policy)
         return policy
 
     def choose(key: Any, observation: Any, legal_mask: Any) -> Any:

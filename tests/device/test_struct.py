@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tests.helpers import refusals
-from unojax.device import static, struct
+from unojax.device import struct
+from unojax.device.static import Argument
 
 
 @struct.dataclass
@@ -57,16 +58,15 @@ class Multiplies(Adds):
 def test_numbers_are_traced_and_the_rest_is_static():
     traces = []
 
-    @partial(jax.jit, static_argnames="skeleton")
-    def call(numbers, x, *, skeleton):
-        traces.append(skeleton)
-        function, label = static.join(numbers, skeleton)
+    @jax.jit
+    def call(argument, x):
+        traces.append(argument)
+        function, label = argument.value
         assert label == "label"
         return function(x)
 
     def run(function, x):
-        numbers, skeleton = static.split((function, "label"))
-        return float(call(numbers, x, skeleton=skeleton))
+        return float(call(Argument((function, "label")), x))
 
     assert [run(Adds(2.0), 3.0), run(Adds(5.0), 3.0)] == [5.0, 8.0]
     assert len(traces) == 1
@@ -82,14 +82,14 @@ class Unfrozen:
 
 def test_a_tree_comes_back_as_it_was():
     tree = {"a": (1.5, np.arange(3), "text", None), "b": [np.float32(2.0), len]}
-    numbers, skeleton = static.split(tree)
-    assert len(numbers) == 3
-    again = static.join(numbers, skeleton)
+    argument = Argument(tree)
+    assert len(jax.tree.leaves(argument)) == 3
+    again = argument.value
     np.testing.assert_array_equal(again["a"][1], [0, 1, 2])
     assert again["a"][2:] == ("text", None) and again["b"][1] is len and float(again["b"][0]) == 2.0
     refusals(
         {
-            "unhashable type: 'set'; make it @dataclass(frozen=True)": lambda: static.split(({1, 2},)),
-            "unhashable type: 'Unfrozen'; make it @dataclass(frozen=True)": lambda: static.split((Unfrozen(),)),
+            "unhashable type: 'set'; make it @dataclass(frozen=True)": lambda: Argument(({1, 2},)),
+            "unhashable type: 'Unfrozen'; make it @dataclass(frozen=True)": lambda: Argument((Unfrozen(),)),
         }
     )

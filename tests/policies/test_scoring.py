@@ -1,7 +1,6 @@
 """`unojax.policies.scoring` against points in plain Python."""
 
 import math
-from functools import partial
 
 import jax
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from tests import corpus
 from tests.helpers import refusals
 from unojax import Rules, cards, game
-from unojax.device import static
+from unojax.device.static import Argument
 from unojax.game import State
 from unojax.observation import observe
 from unojax.policies import LINEAR, LOOKAHEAD, POLICIES, LinearPolicy, LookaheadPolicy, PackedPolicy
@@ -93,13 +92,13 @@ def lookahead_points(weights: tuple[float, ...], position: Position, action: int
     return margin * (theirs - hand.sum()) + per_playable * theirs * playable / p.unseen.sum() + per_wild * hand[52:].sum()
 
 
-@partial(jax.jit, static_argnames="skeleton")
-def evaluate(numbers: list[jax.Array], states: State, *, skeleton: static.Skeleton) -> tuple[jax.Array, ...]:
+@jax.jit
+def evaluate(argument: Argument, states: State) -> tuple[jax.Array, ...]:
     """Return masks, action probabilities, points, and narrowed plays for the players to move.
 
     Other weights use the same program.
     """
-    policy = static.join(numbers, skeleton)
+    policy = argument.value
 
     def one(state: State) -> tuple[jax.Array, ...]:
         seen, mask = observe(state, state.current_player), game.legal_mask(state)
@@ -111,8 +110,7 @@ def evaluate(numbers: list[jax.Array], states: State, *, skeleton: static.Skelet
 
 
 def evaluated(policy: LinearPolicy | LookaheadPolicy, states: State) -> list[np.ndarray]:
-    numbers, skeleton = static.split(policy)
-    return list(map(np.asarray, evaluate(numbers, states, skeleton=skeleton)))
+    return list(map(np.asarray, evaluate(Argument(policy), states)))
 
 
 POLICIES_AND_POINTS = {
@@ -167,19 +165,18 @@ def test_a_play_is_legal_even_if_none_equals_the_best(states: State):
     """If points differ from themselves by rounding, as when a program computes them twice."""
     for policy in (LINEAR, LOOKAHEAD):
         # The constructor refuses such weights.
-        numbers, skeleton = static.split(policy)
-        masks, probs, *_ = map(np.asarray, evaluate([np.float32(math.nan) for _ in numbers], states, skeleton=skeleton))
+        argument = jax.tree.map(lambda weight: np.float32(math.nan), Argument(policy))
+        masks, probs, *_ = map(np.asarray, evaluate(argument, states))
         chooses = masks[:, :60].any(1) & ~states.terminated
         np.testing.assert_allclose(probs[chooses], masks[chooses] / masks[chooses].sum(1, keepdims=True), rtol=1e-6)
 
 
 def test_other_weights_do_not_compile_anew():
-    def compiled_with(weights: tuple[float, ...]) -> static.Skeleton:
-        return static.split((LinearPolicy(weights), POLICIES["uniform"]))[1]
+    def compiled_with(weights: tuple[float, ...]) -> object:
+        return jax.tree.structure(Argument((LinearPolicy(weights), POLICIES["uniform"])))
 
     assert compiled_with(LINEAR.weights) == compiled_with(RANDOM_WEIGHTS)
-    joined = static.join(*static.split(LINEAR))
-    np.testing.assert_allclose(np.array(joined.weights, float), LINEAR.weights, rtol=1e-6)
+    np.testing.assert_allclose(np.array(Argument(LINEAR).value.weights, float), LINEAR.weights, rtol=1e-6)
 
 
 def test_weights_are_so_many_finite_numbers():

@@ -13,7 +13,7 @@ import pytest
 from tests.helpers import refusals
 from training.fit_scoring import Comparisons, Config, _center, best_choices, best_odds, compare_plays, make_policy, pick_decisions
 from unojax import game, make_state
-from unojax.device import static
+from unojax.device.static import Argument
 from unojax.observation import observe
 from unojax.policies import POLICIES
 from unojax.policies.scoring import WEIGHT_NAMES, LinearPolicy, LookaheadPolicy
@@ -47,9 +47,8 @@ def test_plays_are_compared_by_their_features_and_returns(kind: str):
     policy = POLICIES[kind]
     states = jax.tree.map(lambda *leaves: np.stack(leaves), *(make_state(hand, "Y1 Y2 G3", "R7") for hand in ("R5 W G7", "R5")))
     legal = np.asarray(jax.vmap(game.legal_mask)(states))[:, :-1]
-    numbers, skeleton = static.split((policy,))
     seeds = jnp.arange(4, dtype=jnp.uint32).reshape(2, 2)
-    features, returns = compare_plays(numbers, states, legal, (seeds[0], seeds[1]), policy=skeleton, num_samples=8)
+    features, returns = compare_plays(Argument((policy,)), states, legal, (seeds[0], seeds[1]), num_samples=8)
     views = jax.vmap(lambda state: view_of(observe(state, state.current_player)))(states)
     points = jax.vmap(policy.score_plays)(views)
     np.testing.assert_allclose((features @ jnp.array(policy.weights))[legal], points[legal], rtol=1e-5, atol=1e-5)

@@ -18,7 +18,7 @@ from unojax.arena.fingerprint import describe
 from unojax.belief.hands import Hands
 from unojax.belief.opponents import parse_opponent
 from unojax.belief.updaters import ParticleFilter, UniformFilter
-from unojax.device import static
+from unojax.device.static import Argument
 from unojax.game import State
 from unojax.observation import observe
 from unojax.rules import Rules
@@ -99,7 +99,7 @@ def test_agents_are_equal_if_their_networks_are(tmp_path: Path):
     first, second, again = agents
     assert first != second and first == again and hash(first) == hash(again)
     assert first != replace(first, head="policy") and first != first.name
-    assert static.split(first)[1] == static.split(second)[1]
+    assert jax.tree.structure(Argument(first)) == jax.tree.structure(Argument(second))
     traced = []
 
     @partial(jax.jit, static_argnames="agent")
@@ -133,9 +133,9 @@ def seen_and_legal(states: State):
     return jax.device_get((observe_all(states, np.asarray(states.current_player, np.int32)), legal_all(states)))
 
 
-@partial(jax.jit, static_argnums=1)
-def _decide(numbers, skeleton, states: State):
-    (agent,) = static.join(numbers, skeleton)
+@jax.jit
+def _decide(argument: Argument, states: State):
+    agent = argument.value
 
     def one(state: State):
         seen, legal = observe(state, state.current_player), game.legal_mask(state)
@@ -150,7 +150,7 @@ def _decide(numbers, skeleton, states: State):
 @pytest.fixture(scope="module")
 def decide(states: State):
     """Return memory and action of each agent that begins in these positions."""
-    return {agent.name: _decide(*static.split((agent,)), states) for agent in AGENTS}
+    return {agent.name: _decide(Argument(agent), states) for agent in AGENTS}
 
 
 @jax.jit

@@ -18,8 +18,7 @@ from jax import Array
 
 from unojax import bits, cards, game, text
 from unojax.decks import is_int
-from unojax.device import static
-from unojax.device.static import Skeleton
+from unojax.device.static import Argument
 from unojax.game import State
 from unojax.games.record import Trajectory, play_game
 from unojax.observation import Observation, observe
@@ -118,8 +117,7 @@ def play(key: Array, policies: tuple[Policy, Policy], *, rules: Rules, max_steps
         ValueError: If a policy chose an illegal action.
     """
     num_steps = max(MAX_STEPS, max_steps or 0)
-    weights, skeleton = static.split(distinct(policies))
-    trajectory = jax.device_get(_play(weights, key, skeleton=skeleton, num_steps=num_steps, rules=rules))
+    trajectory = jax.device_get(_play(Argument(distinct(policies)), key, num_steps=num_steps, rules=rules))
     if (wrong := np.flatnonzero(trajectory.states.error)).size:
         step = wrong[0] - 1
         mover, action = trajectory.states.current_player[step], trajectory.actions[step]
@@ -210,10 +208,10 @@ def _deck_after(state: State, names: str) -> np.ndarray:
     return deck - given
 
 
-@partial(jax.jit, static_argnames=("skeleton", "num_steps", "rules"))
-def _play(weights: list[Array], key: Array, *, skeleton: Skeleton, num_steps: int, rules: Rules) -> Trajectory:
-    policies = static.join(weights, skeleton)
-    return play_game(key, (policies[0], policies[-1]), num_steps=num_steps, rules=rules)
+@partial(jax.jit, static_argnames=("num_steps", "rules"))
+def _play(policies: Argument, key: Array, *, num_steps: int, rules: Rules) -> Trajectory:
+    pair = policies.value
+    return play_game(key, (pair[0], pair[-1]), num_steps=num_steps, rules=rules)
 
 
 _step = jax.jit(game.step)

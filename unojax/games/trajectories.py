@@ -31,10 +31,9 @@ from jax import Array
 
 from unojax import cards
 from unojax.decks import is_int
-from unojax.device import static
 from unojax.device.random_bits import check_key
 from unojax.device.shares import ALL, check_share
-from unojax.device.static import Skeleton
+from unojax.device.static import Argument
 from unojax.files.columns import Columns
 from unojax.policies import PackedPolicy, Policy, as_policies, distinct
 from unojax.rules import Rules, as_rules
@@ -78,7 +77,7 @@ def stream_trajectories(
     for name, number in (("num_games", num_games), ("batch_size", batch_size)):
         if not (is_int(number) and number >= 1):
             raise ValueError(f"{name} must be an integer of at least 1, got {number!r}")
-    weights, skeleton = static.split(distinct(as_policies(policies)))
+    pair = Argument(distinct(as_policies(policies)))
     share = check_share(share, num_games)
     asked = range(num_games)[share.part :: share.parts]
     size = min(batch_size, len(asked))
@@ -87,17 +86,17 @@ def stream_trajectories(
     for first in range(0, len(asked), size):
         batch = asked[first : first + size]
         while not games.are_complete(batch):
-            slots, rows = _advance(weights, key, slots, skeleton=skeleton)
+            slots, rows = _advance(pair, key, slots)
             games.add(jax.device_get(rows))
             # An illegal action leaves the game unchanged, so it would never end. Env slots also play games beyond the last one.
             check_slots(slots, num_games)
         yield games.take(batch)
 
 
-@partial(jax.jit, static_argnames="skeleton", donate_argnames="slots")
-def _advance(weights: list[Array], key: Array, slots: Slots, *, skeleton: Skeleton) -> tuple[Slots, dict[str, Array]]:
+@partial(jax.jit, donate_argnames="slots")
+def _advance(pair: Argument, key: Array, slots: Slots) -> tuple[Slots, dict[str, Array]]:
     """Advance all env slots and return their columns, [T, B, ...]."""
-    policies = [_with_params(policy) for policy in static.join(weights, skeleton)]
+    policies = [_with_params(policy) for policy in pair.value]
     params = [None] * len(policies)
     slots, rows = rollout(key, policies, params if len(policies) > 1 else None, slots, _ROWS, fields=_FIELDS)
     return slots, _columns(rows)

@@ -21,11 +21,12 @@ import numpy as np
 from jax import Array
 
 from unojax import bits, table
-from unojax.device import control, static
+from unojax.device import control
 from unojax.device.lanes import NO_WALK, walk
 from unojax.device.lanes import refill as next_walks
 from unojax.device.platform import platform
 from unojax.device.random_bits import threefry
+from unojax.device.static import Argument
 from unojax.device.tracing import traced_once
 from unojax.policies import PackedPolicy, greedy, narrow
 from unojax.rules import Rules
@@ -306,7 +307,7 @@ def play_out(starts: Starts, arms: Arms, how: Rollouts, store: Any = None) -> tu
             f"{NO_ROLLOUT - 1} are possible; lower the rollouts, or the decisions that are searched together"
         )
     # Arrays, whatever type the weights have, so that all share one program.
-    how = replace(how, policies=static.join(*static.split(how.policies)))
+    how = replace(how, policies=Argument(how.policies).value)
     guide, num_lanes = how.leader, default_num_lanes(len(starts.seeds[0]))
 
     def next_lanes(next_rollout: Array, wanted: Array) -> tuple[Lanes, Array]:

@@ -13,11 +13,10 @@ from jax import Array, lax
 from jax.sharding import Mesh, PartitionSpec
 
 from unojax import bits, game, table
-from unojax.device import static
 from unojax.device.lanes import NO_WALK, refill
 from unojax.device.mesh import AXIS, spread
 from unojax.device.platform import Platform
-from unojax.device.static import Skeleton
+from unojax.device.static import Argument
 from unojax.policies import PackedPolicy, Policy, ask
 from unojax.rules import Rules
 from unojax.simulation.slots import (
@@ -183,16 +182,15 @@ Gather = Literal["hand out", "count", "keep"]
 """Destination of the results of finished games."""
 
 
-@partial(jax.jit, static_argnames=("policies", "truncates", "gather", "on", "mesh"), donate_argnames=("slots", "kept"))
+@partial(jax.jit, static_argnames=("truncates", "gather", "on", "mesh"), donate_argnames=("slots", "kept"))
 def advance_slots(
     slots: Slots,
     next_index: Array,
     seed: Words,
     limits: Limits,
-    numbers: list[Array],
+    policies: Argument,
     kept: Kept | None = None,
     *,
-    policies: Skeleton,
     truncates: bool,
     gather: Gather,
     on: Platform,
@@ -201,16 +199,16 @@ def advance_slots(
     """Advance all slots by `NODES_PER_BLOCK * BLOCKS_PER_CALL` nodes.
 
     Return the games that finished, uint32[blocks, B] (on a GPU uint32[blocks * B], `FinishedFirst`), count them, or write them
-    to their places in `kept`. `numbers` and `policies` are the `static.split` of one policy for each player, or of one for
-    both. Each device of a mesh deals its own games (`Part`); `next_index`, counts and progress have an axis of devices.
+    to their places in `kept`. `policies` are one for each player, or one for both. Each device of a mesh deals its own games
+    (`Part`); `next_index`, counts and progress have an axis of devices.
     """
-    how = {"policies": policies, "truncates": truncates, "gather": gather, "on": on}
+    how = {"truncates": truncates, "gather": gather, "on": on}
     if mesh is None:
-        return _advance(slots, next_index, seed, limits, numbers, kept, Part(np.uint32(0), 1), **how)
+        return _advance(slots, next_index, seed, limits, policies, kept, Part(np.uint32(0), 1), **how)
 
-    def of_device(slots: Slots, next_index: Array, kept: Kept | None, seed: Words, limits: Limits, numbers: list[Array]) -> Any:
+    def of_device(slots: Slots, next_index: Array, kept: Kept | None, seed: Words, limits: Limits, policies: Argument) -> Any:
         device = lax.axis_index(AXIS).astype(jnp.uint32)
-        return _advance(slots, next_index, seed, limits, numbers, kept, Part(device, mesh.size), **how)
+        return _advance(slots, next_index, seed, limits, policies, kept, Part(device, mesh.size), **how)
 
     split, whole = PartitionSpec(AXIS), PartitionSpec()
     of_results = PartitionSpec(None, AXIS) if gather == "hand out" and on == "cpu" else split
@@ -220,7 +218,7 @@ def advance_slots(
         in_specs=(split, split, split, whole, whole, whole),
         out_specs=(split, split, of_results, split),
     )
-    return program(slots, next_index, kept, seed, limits, numbers)
+    return program(slots, next_index, kept, seed, limits, policies)
 
 
 def _advance(
@@ -228,17 +226,16 @@ def _advance(
     next_index: Array,
     seed: Words,
     limits: Limits,
-    numbers: list[Array],
+    policies: Argument,
     kept: Kept | None,
     part: Part,
     *,
-    policies: Skeleton,
     truncates: bool,
     gather: Gather,
     on: Platform,
 ) -> tuple[Slots, Array, Any, Kept | None]:
     """Run `advance_slots` on one device."""
-    decide = partial(choose_moves, seed=seed, limits=limits, policies=static.join(numbers, policies), truncates=truncates)
+    decide = partial(choose_moves, seed=seed, limits=limits, policies=policies.value, truncates=truncates)
 
     def finish(_: Slots, decision: Decision, after: Slots, rest: tuple[Array, Any]) -> Any:
         del decision

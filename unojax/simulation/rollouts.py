@@ -16,13 +16,12 @@ from jax.core import Tracer
 from unojax import agents, bits, game, table
 from unojax.agents import Agent, reveal
 from unojax.decks import is_int
-from unojax.device import static
 from unojax.device.mesh import spread
 from unojax.device.platform import platform
 from unojax.device.random_bits import check_key, key_words, threefry, wrap
 from unojax.device.returned import one_integer
 from unojax.device.shares import ALL, check_share
-from unojax.device.static import Skeleton
+from unojax.device.static import Argument
 from unojax.game.steps import max_nodes
 from unojax.observation import Observation
 from unojax.policies import POLICIES, PackedPolicy, get_policy
@@ -86,18 +85,15 @@ def start_slots(
     check_key(key, "start_slots")
     if not (is_int(num_slots) and 1 <= num_slots <= MOST_SLOTS):
         raise ValueError(f"num_slots must be an integer in [1, {MOST_SLOTS}], got {num_slots!r}")
-    policies = () if policy is None else _as_policies(policy)
-    numbers, skeleton = static.split(policies)
+    policies = Argument(() if policy is None else _as_policies(policy))
     part, parts = check_share(share)
-    fixed = {"num_slots": int(num_slots), "parts": parts, "rules": as_rules(rules), "skeleton": skeleton}
-    slots = _start(key_words(key), numbers, jnp.uint32(part), **fixed)
+    fixed = {"num_slots": int(num_slots), "parts": parts, "rules": as_rules(rules)}
+    slots = _start(key_words(key), policies, jnp.uint32(part), **fixed)
     return spread(slots, int(num_slots))
 
 
-@partial(jax.jit, static_argnames=("num_slots", "parts", "rules", "skeleton"))
-def _start(
-    key: Words, numbers: list[Array], part: Array, *, num_slots: int, parts: int, rules: Rules, skeleton: Skeleton
-) -> Slots:
+@partial(jax.jit, static_argnames=("num_slots", "parts", "rules"))
+def _start(key: Words, policies: Argument, part: Array, *, num_slots: int, parts: int, rules: Rules) -> Slots:
     number = jnp.arange(num_slots, dtype=jnp.uint32) * np.uint32(parts) + part
     words = jnp.broadcast_to(key[0], number.shape), jnp.broadcast_to(key[1], number.shape)
     last_action = jnp.full_like(number, game.NO_ACTION, jnp.int8)
@@ -108,8 +104,7 @@ def _start(
         # A reshuffle and the cards of a start card.
         num_nodes += 1 + rules.max_draw
     slots = deal(slots, words, num_nodes)
-    policies = static.join(numbers, skeleton)
-    return _begin_memory(slots, key, policies) if _remember(policies) else slots
+    return _begin_memory(slots, key, policies.value) if _remember(policies.value) else slots
 
 
 def rollout(
@@ -161,8 +156,7 @@ def rollout(
     words, params = key_words(key), tuple(params)
     if isinstance(slots.game, Tracer):
         return _play(words, policies, params, slots, plan)
-    numbers, skeleton = static.split(policies)
-    return _play_jitted(words, numbers, params, slots, skeleton=skeleton, plan=plan)
+    return _play_jitted(words, Argument(policies), params, slots, plan=plan)
 
 
 def check_slots(slots: Slots, num_games: int | None = None) -> None:
@@ -248,11 +242,11 @@ def _remember(policies: Sequence[Any]) -> bool:
     return any(map(_is_agent, policies))
 
 
-@partial(jax.jit, static_argnames=("skeleton", "plan"))
+@partial(jax.jit, static_argnames="plan")
 def _play_jitted(
-    key: Words, numbers: list[Array], params: tuple[Any, ...], slots: Slots, *, skeleton: Skeleton, plan: _Plan
+    key: Words, policies: Argument, params: tuple[Any, ...], slots: Slots, *, plan: _Plan
 ) -> tuple[Slots, Transitions]:
-    return _play(key, static.join(numbers, skeleton), params, slots, plan)
+    return _play(key, policies.value, params, slots, plan)
 
 
 class _Asked(NamedTuple):

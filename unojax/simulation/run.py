@@ -14,12 +14,12 @@ from jax.sharding import Mesh
 
 from unojax import game, table
 from unojax.decks import is_int
-from unojax.device import static
 from unojax.device.lanes import NO_WALK
 from unojax.device.mesh import local_mesh, size_of
 from unojax.device.platform import platform
 from unojax.device.random_bits import check_key, key_words
 from unojax.device.shares import ALL, check_share
+from unojax.device.static import Argument
 from unojax.policies import Policy, as_policies, distinct, name_of, uniform
 from unojax.rules import Rules, as_rules, check_max_steps
 from unojax.simulation.games import Finished, Games
@@ -141,9 +141,9 @@ class _Run:
         batch_size = _checked_batch_size(options.get("batch_size"), self.num_left)
         if self._gather == "count" and batch_size > MOST_COUNTED:
             raise ValueError(f"batch_size must be at most {MOST_COUNTED} where games are counted, got {batch_size}")
-        numbers, skeleton = static.split(distinct(self._policies))
-        how = {"policies": skeleton, "truncates": max_steps is not None, "gather": self._gather, "mesh": mesh}
-        self._advance = partial(advance_slots, seed=key_words(key), numbers=numbers, on=platform(), **how)
+        pair = Argument(distinct(self._policies))
+        how = {"truncates": max_steps is not None, "gather": self._gather, "mesh": mesh}
+        self._advance = partial(advance_slots, seed=key_words(key), policies=pair, on=platform(), **how)
         self._limits = Limits(*map(jnp.uint32, (num_games, max_steps or 0, *self._share)))
         self._slots, self._next_index = start_run(batch_size, self._limits, self._policies, rules, self._num_devices)
         self._kept = make_kept(self.num_left, self._num_devices) if self._gather == "keep" else None

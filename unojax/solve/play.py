@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import is_dataclass, replace
 from functools import partial
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from unojax.agents import RESIGN, Agent, PolicyAgent, act, check_sees_no_hidden_
 from unojax.belief.hands import Hands
 from unojax.belief.updaters import GivenHands
 from unojax.decks import is_int
-from unojax.device import static
+from unojax.device.static import Argument
 from unojax.observation import Observation, observe
 from unojax.policies import Policy
 from unojax.rules import Rules
@@ -109,9 +109,8 @@ class _Led:
 
     def __init__(self, tree: Tree, player: int, agent: Agent, levels: list[Seen], hands: HiddenHands | None):
         self.tree, self.player, self.levels, self.hands = tree, player, levels, hands
-        self.numbers, skeleton = static.split(agent)
         # One program for both seats.
-        self.seat, self.how = np.int32(player), {"skeleton": skeleton, "rules": tree.rules}
+        self.agent, self.seat, self.rules = Argument(agent), np.int32(player), tree.rules
         self.name = agent.name
         # The larger one if most levels fill it.
         self.chunk = _CHUNKS[int(np.median([len(level.rows) for level in levels] or [0]) >= _CHUNKS[1])]
@@ -159,10 +158,10 @@ class _Led:
         """Return the agent's memories at a chunk of a level, and their places, int64[N]."""
         level, (index, keys, here) = self.levels[step], self._chunk_of(step, runs)
         if step == 0:
-            return _begin(self.numbers, keys, self.seat, here, **self.how), index[: _number(runs)]
+            return _begin(self.agent, keys, self.seat, here, rules=self.rules), index[: _number(runs)]
         last, parent = self.levels[step - 1], level.parent[index]
         there = (last.rows[parent], last.last_action[parent], np.int32(step - 1))
-        memory = _follow(self.numbers, keys, self.seat, _gather(runs, self.chunk), there, here, **self.how)
+        memory = _follow(self.agent, keys, self.seat, _gather(runs, self.chunk), there, here, rules=self.rules)
         return memory, index[: _number(runs)]
 
     def _ask(self, step: int, runs: list[_Run]) -> list[_Run]:
@@ -172,7 +171,7 @@ class _Led:
         infoset, number = self.levels[step].infoset[index], _number(runs)
         hands = None if self.hands is None else _hands_at(self.hands, infoset, self.most_hands)
         counts = np.arange(self.chunk) < number
-        action = _decide(self.numbers, keys, self.seat, _gather(runs, self.chunk), here, counts, hands, **self.how)
+        action = _decide(self.agent, keys, self.seat, _gather(runs, self.chunk), here, counts, hands, rules=self.rules)
         self.chosen[infoset[:number]] = np.asarray(action)[:number]
         return left
 
@@ -236,9 +235,6 @@ def _watch(positions: _Position, player: Array, rules: Rules) -> tuple[Observati
     return jax.vmap(observe, (0, None))(states, player), jax.vmap(game.legal_mask)(states)
 
 
-_STATIC = ("skeleton", "rules")
-
-
 def _join(runs: list[_Run], size: int) -> list[_Run]:
     """Merge partial chunks into one run, with the required memories only."""
     runs, number = [run for run in runs if len(run.states)], _number(runs)
@@ -266,32 +262,20 @@ def _put(gathered: Any, memory: Any, place: Array) -> Any:
     return jax.tree.map(one, gathered, memory)
 
 
-@partial(jax.jit, static_argnames=_STATIC)
-def _begin(numbers: list[Array], keys: Array, player: Array, here: _Position, *, skeleton: Any, rules: Rules) -> Any:
-    agent = cast(Agent, static.join(numbers, skeleton))
-    return jax.vmap(agent.init)(keys, _watch(here, player, rules)[0])
+@partial(jax.jit, static_argnames="rules")
+def _begin(agent: Argument, keys: Array, player: Array, here: _Position, *, rules: Rules) -> Any:
+    return jax.vmap(agent.value.init)(keys, _watch(here, player, rules)[0])
 
 
-@partial(jax.jit, static_argnames=_STATIC)
-def _follow(
-    numbers: list[Array],
-    keys: Array,
-    player: Array,
-    memory: Any,
-    there: _Position,
-    here: _Position,
-    *,
-    skeleton: Any,
-    rules: Rules,
-) -> Any:
-    agent = cast(Agent, static.join(numbers, skeleton))
+@partial(jax.jit, static_argnames="rules")
+def _follow(agent: Argument, keys: Array, player: Array, memory: Any, there: _Position, here: _Position, *, rules: Rules) -> Any:
     seen = [_watch(positions, player, rules)[0] for positions in (there, here)]
-    return jax.vmap(partial(update, agent))(keys, memory, seen[0], here[1].astype(jnp.int32), seen[1])
+    return jax.vmap(partial(update, agent.value))(keys, memory, seen[0], here[1].astype(jnp.int32), seen[1])
 
 
-@partial(jax.jit, static_argnames=_STATIC)
+@partial(jax.jit, static_argnames="rules")
 def _decide(
-    numbers: list[Array],
+    agent: Argument,
     keys: Array,
     player: Array,
     memory: Any,
@@ -299,11 +283,9 @@ def _decide(
     counts: Array,
     hands: tuple[Array, Array] | None,
     *,
-    skeleton: Any,
     rules: Rules,
 ) -> Array:
     """Return actions, int32[C]. Entries that do not count get a position without a choice."""
-    agent = cast(Agent, static.join(numbers, skeleton))
     seen, legal = _watch(here, player, rules)
     if hands is not None:
         packed, log_weights = hands
@@ -311,7 +293,7 @@ def _decide(
         memory = jax.tree.map(lambda part: told if isinstance(part, Hands) else part, memory, is_leaf=_is_hands)
     only = jax.nn.one_hot(jnp.argmax(legal, axis=1), legal.shape[1], dtype=bool)
     keys = jax.vmap(jax.random.fold_in, (0, None))(keys, 1)
-    return jax.vmap(partial(act, agent))(keys, memory, seen, jnp.where(counts[:, None], legal, only))
+    return jax.vmap(partial(act, agent.value))(keys, memory, seen, jnp.where(counts[:, None], legal, only))
 
 
 def _is_hands(part: Any) -> bool:
