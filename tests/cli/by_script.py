@@ -61,7 +61,7 @@ def talk(session: Session, read: Callable[[str], str], **options) -> tuple[int, 
     """Hold a whole conversation; return exit status and transcript."""
     out = io.StringIO()
     console = Console(file=out, markup=False, highlight=False, emoji=False, width=80)
-    return Conversation(session, "uniform", read=read, console=console, **options).run(), out.getvalue()
+    return Conversation(session, read=read, console=console, **options).run(), out.getvalue()
 
 
 def session_from(position: str, *, seat: int = 0) -> Session:

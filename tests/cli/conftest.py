@@ -17,7 +17,6 @@ from tests.documented import mismatches
 from unojax.cli import main, output
 from unojax.device.process import EXIT_USAGE
 from unojax.games.session import Session
-from unojax.terminal.conversation import Record
 
 
 @pytest.fixture(autouse=True)
@@ -124,8 +123,7 @@ def games(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Session, str, 
     played = []
     for seed in SEEDS:
         session, path = Session(AGENT, seat=seed % 2, seed=seed, rules=RULES), folder / f"{seed}.json"
-        players = ("person", "uniform") if seed % 2 == 0 else ("uniform", "person")
-        status, text = talk(session, someone(seed), record=Record(path, players, seed))
+        status, text = talk(session, someone(seed), path=path)
         assert status == 0
         played.append((session, text, path))
     return played

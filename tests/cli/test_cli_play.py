@@ -41,14 +41,9 @@ from unojax.specs import as_agent
 from unojax.terminal import conversation as play_loop
 from unojax.terminal import game as play_view
 from unojax.terminal.answers import Options
-from unojax.terminal.conversation import Record
 from unojax.text import format_action, format_cards, parse_action
 
 KEY = jax.random.key(0)
-
-
-def record(path) -> Record:
-    return Record(path, ("person", "uniform"), 0)
 
 
 def test_games_are_described_to_their_end_and_replay(games):
@@ -80,7 +75,7 @@ def test_games_are_described_to_their_end_and_replay(games):
     assert winners >= {True, False} and min(draws.values()) > 5, "the games of these seeds are meant to show all this"
     _, text, path = games[0]
     again = Session(AGENT, seat=0, seed=SEEDS[0], rules=RULES)
-    assert talk(again, someone(SEEDS[0]), record=Record(path, ("person", "uniform"), SEEDS[0])) == (0, text)
+    assert talk(again, someone(SEEDS[0]), path=path) == (0, text)
 
 
 def test_hidden_cards_change_nothing_that_is_shown():
@@ -207,7 +202,7 @@ def test_leaving_saves_the_game(tmp_path):
         def read_once_before(prompt: str, read=read, typed=typed, session=session) -> str:
             return next(typed) or "" if "play" in prompt and not session.steps else read(prompt)
 
-        found, text = talk(session, read_once_before, record=record(path), auto_draw=False)
+        found, text = talk(session, read_once_before, path=path, auto_draw=False)
         assert found == status and len(session.steps) > 0
         assert f"Stopped: the game is unfinished after {len(session.steps)} turns." in text
         assert f"Saved in {path}: unojax play --resume continues it.\n" in text
@@ -218,7 +213,7 @@ def test_leaving_saves_the_game(tmp_path):
 
 def test_a_choice_is_taken_back_in_the_game_and_in_its_file(tmp_path):
     session, path = session_from(MY_TURN), tmp_path / "game.json"
-    _, text = talk(session, lines("u", "R0", "", "", "undo", "q"), record=record(path))
+    _, text = talk(session, lines("u", "R0", "", "", "undo", "q"), path=path)
     taken = re.search(r"^(\d+) actions? taken back\.$", text, re.MULTILINE)
     assert "There is nothing to take back." in text and taken is not None and int(taken[1]) >= 1
     assert len(read_game(path).actions) == len(session.steps)
@@ -228,7 +223,7 @@ def test_after_the_end_a_choice_is_taken_back_or_another_game_played():
     session = session_from("R0/Y0,Y2/-/* R3 0 0 0 - *")
     console = Console(file=(out := io.StringIO()), width=80)
     read = lines("1", "what", "u", "1", "r")
-    conversation = play_loop.Conversation(session, "uniform", read=read, console=console, offers_rematch=True)
+    conversation = play_loop.Conversation(session, read=read, console=console, offers_rematch=True)
     assert conversation.run() == 0 and conversation.wants_rematch
     text = out.getvalue()
     assert text.count("You win after 1 turn.") == 2 and "'what' is not clear" in text and "1 action taken back." in text
@@ -239,7 +234,7 @@ def test_opponents_that_give_up_fail_or_are_interrupted(monkeypatch, tmp_path):
     with monkeypatch.context() as patch:
         patch.setattr(session, "reply", lambda: RESIGN)
         patch.setattr(Session, "faults", ["died: 1"])
-        status, text = talk(session, lines("R0", "u", "R2"), record=record(path), offers_rematch=True)
+        status, text = talk(session, lines("R0", "u", "R2"), path=path, offers_rematch=True)
     assert status == 0 and session.is_over and session.winner == session.seat
     assert text.count("uniform gives up after 1 turn: you win.\nIts fault: died: 1\n") == 2
     assert text.count("1 action taken back.") == 1
@@ -250,7 +245,7 @@ def test_opponents_that_give_up_fail_or_are_interrupted(monkeypatch, tmp_path):
     session = session_from(MY_TURN)
     with monkeypatch.context() as patch:
         patch.setattr(session, "reply", lambda: interrupt(""))
-        assert talk(session, lines("R0"), record=record(path))[0] == 130
+        assert talk(session, lines("R0"), path=path)[0] == 130
     assert read_game(path).actions == ("R0",)
 
     # NotImplementedError comes from an opponent that is not finished yet.
@@ -263,7 +258,7 @@ def test_opponents_that_give_up_fail_or_are_interrupted(monkeypatch, tmp_path):
         path = tmp_path / f"{kind.__name__}.json"
         session = Session(as_agent(careless, rules=RULES), seat=0, seed=0, rules=RULES, start=start)
         with pytest.raises(OpponentError, match=f"careless failed: {kind.__name__}: no such field"):
-            talk(session, lines(), record=record(path))
+            talk(session, lines(), path=path)
         assert read_game(path).result == "*"
 
 
@@ -276,7 +271,7 @@ def test_a_full_disk_does_not_end_the_game(monkeypatch, tmp_path):
         return someone(0)(prompt) if not session.steps else end_of_input(prompt)
 
     session = session_from(MY_TURN)
-    status, text = talk(session, read, record=record(tmp_path / "game.json"))
+    status, text = talk(session, read, path=tmp_path / "game.json")
     assert status == 0 and session.steps
     assert text.endswith(f"could not be saved in {tmp_path / 'game.json'}: No space left on device.\n")
 

@@ -18,9 +18,8 @@ from unojax.game import State
 from unojax.games.advisor import Advisor, WinEstimate
 from unojax.games.gamefile import GameFile, write_game
 from unojax.games.session import Session, advice_key
-from unojax.games.setup import Setup
 from unojax.observation import Observation
-from unojax.rules import Rules, agreed_rules
+from unojax.rules import Rules
 from unojax.search import ADVISER_MODEL
 from unojax.search.agents import SearchAgent
 from unojax.specs import choose_opponent, parse_agent
@@ -64,10 +63,16 @@ class BoardGame(Face):
         # The opponent is to move but raised an error.
         self._is_stuck = False
 
-    def begin(self, seed: int | None = None, past: GameFile | None = None) -> None:
-        """Deal, or continue a saved game. Raises ValueError if that can't continue."""
-        self._deal(seed, past=past)
-        self._advance()
+    def begin(self, seed: int | None = None, start: State | None = None) -> None:
+        """Deal, or begin at a position. Raises ValueError if the seed is out of range."""
+        number = secrets.randbelow(2**32) if seed is None else seed
+        if not (is_int(number) and 0 <= number < 2**32):
+            raise ValueError(f"seed must be in [0, {2**32 - 1}] or None, got {seed!r}")
+        self._take_up(Session(self._agent, seat=self._seat, seed=number, rules=self._rules, start=start, last=self._last))
+
+    def resume(self, saved: GameFile) -> None:
+        """Continue a saved game. Raises ValueError if it can't continue."""
+        self._take_up(Session.resume(saved, self._agent, last=self._last))
 
     def number_from(self, other: BoardGame) -> None:
         """Continue the game numbers and the watching state of the board that this one replaces."""
@@ -83,14 +88,13 @@ class BoardGame(Face):
         # An agent that failed remembers nothing.
         self._last = None if self._is_stuck else self._session.memory
         self._log_types = self._advisor.learned(self.views)
-        self._deal(seed)
-        self._advance()
+        self.begin(seed)
 
     def take_back(self) -> None:
         """Return to the person's last choice; the same moves draw the same cards again."""
         if not self._session.take_back():
             return self.tell("There is nothing to take back.")
-        self._wins = [(turn, win) for turn, win in self._wins if turn <= len(self._session.seen)]
+        self._wins = [(turn, win) for turn, win in self._wins if turn <= len(self._session.steps)]
         return self._advance()
 
     def play(self, action: str | int) -> None:
@@ -144,7 +148,7 @@ class BoardGame(Face):
     @property
     def record(self) -> GameFile:
         """Return the game so far with all cards."""
-        return GameFile.of(self._session.replay(), players=self._setup.players(self._agent), seed=self._setup.seed)
+        return self._session.record
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `record` to a file, for `unojax replay`. Raises OSError if it can't be written."""
@@ -161,28 +165,20 @@ class BoardGame(Face):
             won = 0.5 if session.winner < 0 else float(session.winner == self._seat)
             told = told._replace(win_probability=np.float32(won), win_error=np.float32(0))
         self._win_estimate = told
-        if not self._wins or self._wins[-1][0] < len(session.seen):
-            self._wins.append((len(session.seen), round(float(told.win_probability), 4)))
+        if not self._wins or self._wins[-1][0] < len(session.steps):
+            self._wins.append((len(session.steps), round(float(told.win_probability), 4)))
         self._show()
         return told
 
-    def _deal(self, seed: int | None, start: State | None = None, past: GameFile | None = None) -> None:
-        number = secrets.randbelow(2**32) if seed is None else seed
-        if not (is_int(number) and 0 <= number < 2**32):
-            raise ValueError(f"seed must be in [0, {2**32 - 1}] or None, got {seed!r}")
-        self._setup = Setup(self._agent.name, self._seat, number, self._rules, past)
-        if start is None:
-            self._session = self._setup.start(self._agent, self._last)
-        else:
-            rules = agreed_rules(start.rules, self._rules)
-            self._session = Session(self._agent, seat=self._seat, seed=number, rules=rules, start=start, last=self._last)
-        self._first_view = self._session.seen[0].before if self._session.seen else self._session.view
-        steps_before = 0 if start is None else int(start.step_count)
-        self._advisor = Advisor(self._search, advice_key(number), log_types=self._log_types, steps_before=steps_before)
+    def _take_up(self, session: Session) -> None:
+        """Show a game, and let the opponent move if it is to move."""
+        self._session, steps_before = session, int(session.start.step_count)
+        self._advisor = Advisor(self._search, advice_key(session.seed), log_types=self._log_types, steps_before=steps_before)
         self._win_estimate: WinEstimate | None = None
         self._wins: list[tuple[int, float]] = []
         self._hint: dict[str, Any] = {}
         self._number += 1
+        self._advance()
 
     def _advance(self) -> None:
         """Let the opponent move until the person's turn; if it fails, show that and raise."""
@@ -232,7 +228,7 @@ class BoardGame(Face):
                     self.look()
                     self._session.warm()
                     if self._shows_win_probability:
-                        self._advisor.warm(self._first_view)
+                        self._advisor.warm(self.views[0])
             elif kind == "new":
                 self.new_game()
             # A late or repeated click refers to an earlier position.
@@ -262,9 +258,9 @@ class BoardGame(Face):
     @property
     def views(self) -> list[Observation]:
         """Return the person's observations, from the start on."""
-        return [self._first_view, *(seen.after for seen in self._session.seen)]
+        return self._session.views
 
     @property
     def _place(self) -> tuple[int, int]:
         """Return the numbers of the game on this board, and of its turn."""
-        return self._number, len(self._session.seen)
+        return self._number, len(self._session.steps)

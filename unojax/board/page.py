@@ -71,7 +71,7 @@ def board_state(session: Session, opponent: str) -> dict[str, Any]:
     drawn = drawn_types(read_scene(last.before).hands[me], own) if last and last.is_mine else []
     opened = (_opened(session).types or ()) if session.is_over else None
     return {
-        "turn": len(session.seen),
+        "turn": len(session.steps),
         "by": None if last is None else YOU if last.is_mine else "opponent",
         "toMove": mover,
         "hand": [_held(t, t in legal, t in drawn) for t in own.types or ()],
@@ -98,8 +98,7 @@ def board_state(session: Session, opponent: str) -> dict[str, Any]:
 def moves(session: Session) -> list[dict[str, Any]]:
     """Return the start and each move from the person's view."""
     names = _player_names(session)
-    first = read_scene(session.seen[0].before if session.seen else session.view)
-    said = [{"by": "", "card": False, "words": start_words(first, names)}]
+    said = [{"by": "", "card": False, "words": start_words(read_scene(session.views[0]), names)}]
     for seen in session.seen:
         words = move_words(read_scene(seen.before), read_scene(seen.after), names)
         said.append({"by": YOU if seen.is_mine else "opponent", "card": seen.action < cards.DRAW, "words": words})
@@ -204,7 +203,7 @@ def _others(session: Session) -> list[dict[str, str]]:
 def _says(session: Session) -> str:
     view = session.view
     if session.is_over:
-        after = f"after {len(session.seen)} turn{'s' * (len(session.seen) != 1)}"
+        after = f"after {len(session.steps)} turn{'s' * (len(session.steps) != 1)}"
         if session.has_given_up:
             return f"The opponent gives up {after}: you win."
         if session.was_cut_off:

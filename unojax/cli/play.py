@@ -26,7 +26,7 @@ from unojax.search import ADVISER_MODEL
 from unojax.specs import choose_opponent, parse_agent, runs_code
 
 if TYPE_CHECKING:
-    from unojax.games.setup import Setup
+    from unojax.games.gamefile import GameFile
     from unojax.search.agents import SearchAgent
 
 _MAX_HINTS: Final = 100_000
@@ -75,16 +75,23 @@ class PlayGame:
 
     def _talk(self, rules: Rules) -> int:
         """Play in the terminal."""
+        from unojax.games.session import Session, draw_seat
         from unojax.terminal.conversation import play_games
 
-        setup = _deal(self, rules) if self.resume is None else _resume(self.resume, self.opponent)
+        saved = None if self.resume is None else _read_unfinished(self.resume, self.opponent)
         path = self.resume if self.save is None else self.save
         if path is not None and (self.resume is None or Path(path).resolve() != Path(self.resume).resolve()):
             _check_is_free(path)
-        agent, search = parse_agent(setup.opponent, rules=setup.rules), self._adviser(setup.rules)
-        with blaming("--resume"):
-            session = setup.start(agent)
-        return play_games(setup, session, agent, search, path, auto_draw=self.auto_draw)
+        if saved is None:
+            agent, search = parse_agent(choose_opponent(self.opponent, rules), rules=rules), self._adviser(rules)
+            seed = secrets.randbelow(2**32) if self.seed is None else self.seed
+            seat = draw_seat(seed) if self.seat == "random" else int(self.seat)
+            session = Session(agent, seat=seat, seed=seed, rules=rules)
+        else:
+            agent, search = parse_agent(saved.opponent, rules=saved.rules), self._adviser(saved.rules)
+            with blaming("--resume"):
+                session = Session.resume(saved, agent)
+        return play_games(session, search, path, auto_draw=self.auto_draw)
 
     def _serve(self, rules: Rules) -> int:
         """Serve the page until Ctrl-C."""
@@ -140,30 +147,21 @@ def _check(request: PlayGame) -> None:
         raise ValueError(f"--resume continues with the opponent, seat, seed and rules of the saved game: remove {others[0]}")
 
 
-def _deal(request: PlayGame, rules: Rules) -> Setup:
-    from unojax.games.session import draw_seat
-    from unojax.games.setup import Setup
-
-    seed = secrets.randbelow(2**32) if request.seed is None else request.seed
-    opponent = choose_opponent(request.opponent, rules)
-    return Setup(opponent, draw_seat(seed) if request.seat == "random" else int(request.seat), seed, rules)
-
-
-def _resume(path: str, opponent: str | None) -> Setup:
+def _read_unfinished(path: str, opponent: str | None) -> GameFile:
+    """Read a game of `--resume`. Raises ValueError if it can't go on, or not against this opponent."""
     from unojax.games.gamefile import read_game
-    from unojax.games.setup import Setup
 
     game = read_game(path)
     with blaming(f"--resume: {path!r}"):
-        setup = Setup.of(game)
+        against = game.opponent
     if game.result != "*":
         raise ValueError(f"--resume: the game in {path!r} is over; unojax replay shows it")
-    if opponent not in (None, setup.opponent):
-        raise ValueError(f"--resume continues against the opponent of the saved game, {setup.opponent}: remove --opponent")
-    if runs_code(setup.opponent) and opponent != setup.opponent:
-        how = f"--opponent {shlex.quote(setup.opponent)}"
+    if opponent not in (None, against):
+        raise ValueError(f"--resume continues against the opponent of the saved game, {against}: remove --opponent")
+    if runs_code(against) and opponent != against:
+        how = f"--opponent {shlex.quote(against)}"
         raise ValueError(f"--resume: the game in {path!r} is against an agent that runs code of its own; to run it, add {how}")
-    return setup
+    return game
 
 
 def _check_is_free(path: str) -> None:

@@ -71,6 +71,22 @@ class GameFile:
         """Last field of the end."""
         return self.end[-1:]
 
+    @property
+    def seat(self) -> int:
+        """Seat of the person in a game against an agent, which `Session.resume` continues.
+
+        Raises:
+            ValueError: If it is another game, or has no seed.
+        """
+        if self.seed is None or self.players.count(PERSON) != 1:
+            raise ValueError("it is no game of a person against an agent, with a seed")
+        return self.players.index(PERSON)
+
+    @property
+    def opponent(self) -> str:
+        """Spec of the agent in a game against a person. Raises ValueError as `seat`."""
+        return self.players[1 - self.seat]
+
     def replay(self) -> Replay:
         """Replay the game.
 

@@ -25,10 +25,12 @@ from unojax.device.programs import Program
 from unojax.device.static import Skeleton
 from unojax.game import State
 from unojax.games.choices import legal_actions
+from unojax.games.gamefile import PERSON, GameFile
 from unojax.games.replay import Replay, Step, play_action
 from unojax.games.seen import Seen
 from unojax.observation import Observation, observe
 from unojax.rules import POINTS, Rules, agreed_rules
+from unojax.text import format_position
 
 _DEAL, _DRAW, _AGENT, _ADVICE, _SEAT = range(5)
 """Random streams. The streams of the agent and the advice do not affect the draws."""
@@ -44,10 +46,10 @@ class Session:
 
     Attributes:
         seat: The person's seat, 0 or 1.
+        seed: Random seed of the game.
         rules: Rules of the game.
         start: First position.
         steps: Actions so far, with all cards.
-        seen: The same actions as the person saw them.
         has_given_up: The agent resigned: the person wins, and the record ends there.
     """
 
@@ -59,19 +61,42 @@ class Session:
         `last` is the agent's `memory` at the end of the last game with the person, see `unojax.agents.next_game`.
         """
         key = jax.random.key(seed, impl="threefry2x32")
-        self.seat, self.rules = seat, rules if start is None else agreed_rules(start.rules, rules)
+        self.seat, self.seed, self.rules = seat, seed, rules if start is None else agreed_rules(start.rules, rules)
         self._agent, self.has_given_up = agent, False
         self._numbers, self._skeleton = static.split((agent,))
         self._key_draw, self._key_agent = (jax.random.fold_in(key, stream) for stream in (_DRAW, _AGENT))
         start = _deal(jax.random.fold_in(key, _DEAL), rules=rules) if start is None else start
         self.start, views = jax.device_get((start, _observe(start)))
         self.steps: list[Step] = []
-        self.seen: list[Seen] = []
         self._views: list[tuple[Observation, Observation]] = [views]
         # Update the agent only when it has to choose, so that the deal appears at once.
         self._memory: Memory = None
         self._last = last
         self._num_told = -1
+
+    @classmethod
+    def resume(cls, saved: GameFile, agent: Agent, *, last: Memory | None = None) -> Session:
+        """Deal a saved game again, and replay it; `last` as in `Session`.
+
+        Raises:
+            ValueError: If it is no game of a person against an agent, or does not follow from its seed: an action is impossible,
+                or a draw differs.
+        """
+        seat, seed = saved.seat, saved.seed
+        assert seed is not None
+        session = cls(agent, seat=seat, seed=seed, rules=saved.rules, last=last)
+        # The same seed and actions draw the same cards and give the agent the same memory.
+        past = saved.replay()
+        if format_position(session.start) == saved.start:
+            for step in past.steps:
+                session.play(step.action)
+        if session.record.end != saved.end:
+            raise ValueError("the deal and the draws of the saved game are not those of its seed, so it can't go on")
+        return session
+
+    def rematch(self) -> Session:
+        """Deal the next game against the same agent, which remembers the person: seats swapped, with the next seed."""
+        return Session(self._agent, seat=1 - self.seat, seed=(self.seed + 1) % 2**32, rules=self.rules, last=self.memory)
 
     def warm(self) -> None:
         """Compile the programs of the game."""
@@ -97,9 +122,25 @@ class Session:
         ]
 
     @property
+    def opponent(self) -> str:
+        """Name of the agent."""
+        return self._agent.name
+
+    @property
+    def views(self) -> list[Observation]:
+        """Person's views at the start and after each action."""
+        return [views[self.seat] for views in self._views]
+
+    @property
     def view(self) -> Observation:
-        """Person's view."""
+        """Person's current view."""
         return self._views[-1][self.seat]
+
+    @property
+    def seen(self) -> list[Seen]:
+        """Actions so far, as the person saw them."""
+        views = self.views
+        return [Seen(views[number], step.action, views[number + 1]) for number, step in enumerate(self.steps)]
 
     @property
     def is_over(self) -> bool:
@@ -148,6 +189,12 @@ class Session:
         """Return the game so far, with all cards."""
         return Replay(self.start, tuple(self.steps))
 
+    @property
+    def record(self) -> GameFile:
+        """Game so far with all cards, as it is saved."""
+        players = (PERSON, self.opponent) if self.seat == 0 else (self.opponent, PERSON)
+        return GameFile.of(self.replay(), players=players, seed=self.seed)
+
     def reply(self) -> int:
         """Return the agent's action, or `RESIGN`. The agent runs only if it has a choice.
 
@@ -175,10 +222,8 @@ class Session:
         # A resumed game continues with the cards that these keys draw.
         key = jax.random.fold_in(jax.random.fold_in(self._key_draw, len(self.steps)), 0)
         step = play_action(self._state, action, key)
-        before = self.view
         self._views.append(jax.device_get(_observe(step.after)))
         self.steps.append(step)
-        self.seen.append(Seen(before, action, self.view))
         return self.seen[-1]
 
     def take_back(self) -> int:
@@ -186,11 +231,12 @@ class Session:
 
         The same moves then draw the same cards.
         """
-        mine = [number for number, seen in enumerate(self.seen) if seen.is_mine]
-        chosen = [number for number in mine if legal_actions(self.seen[number].before).sum() > 1]
+        seen = self.seen
+        mine = [number for number, action in enumerate(seen) if action.is_mine]
+        chosen = [number for number in mine if legal_actions(seen[number].before).sum() > 1]
         number = (chosen or mine or [len(self.steps)])[-1]
         taken = len(self.steps) - number
-        del self.steps[number:], self.seen[number:], self._views[number + 1 :]
+        del self.steps[number:], self._views[number + 1 :]
         if self._num_told > number:
             self._num_told = -1
         # With nothing to take back, the agent would face the same position again.

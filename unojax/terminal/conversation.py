@@ -10,15 +10,12 @@ from dataclasses import dataclass
 from jax import Array
 from rich.text import Text
 
-from unojax.agents import Agent
 from unojax.device.process import EXIT_INTERRUPTED
 from unojax.games.advisor import Advisor
 from unojax.games.ahead import Ahead, Job
-from unojax.games.gamefile import GameFile, next_path, write_game
+from unojax.games.gamefile import next_path, write_game
 from unojax.games.session import OpponentError, Session, advice_key
-from unojax.games.setup import Setup
 from unojax.games.tally import Tally
-from unojax.observation import Observation
 from unojax.search.agents import SearchAgent
 from unojax.specs import short_name
 from unojax.terminal import game as view
@@ -32,21 +29,12 @@ class _Stopped(Exception):
     """The person stopped."""
 
 
-@dataclass(frozen=True)
-class Record:
-    """The file of a game."""
-
-    path: str | os.PathLike[str]
-    players: tuple[str, str]
-    seed: int
-
-
 @dataclass
 class Conversation(WithPerson):
     """One game with a person, from the deal or a later position.
 
     Attributes:
-        opponent: Name of the agent.
+        path: File in which the game is saved; None: not saved.
         auto_draw: Whether forced draws need no Enter.
         ahead: Programs being compiled; None: all are ready.
         offers_rematch: Whether to offer another game.
@@ -54,9 +42,8 @@ class Conversation(WithPerson):
     """
 
     session: Session
-    opponent: str
     advisor: Advisor | None = None
-    record: Record | None = None
+    path: str | os.PathLike[str] | None = None
     auto_draw: bool = False
     ahead: Ahead | None = None
     offers_rematch: bool = False
@@ -64,17 +51,13 @@ class Conversation(WithPerson):
 
     def __post_init__(self) -> None:
         self.wants_rematch = False
+        self.opponent = short_name(self.session.opponent)
         self._names = (YOU, self.opponent) if self.session.seat == 0 else (self.opponent, YOU)
-
-    @property
-    def _views(self) -> list[Observation]:
-        seen = self.session.seen
-        return [seen[0].before if seen else self.session.view, *(step.after for step in seen)]
 
     @property
     def learned(self) -> Array | None:
         """Return `Advisor.learned`."""
-        return None if self.advisor is None else self.advisor.learned(self._views)
+        return None if self.advisor is None else self.advisor.learned(self.session.views)
 
     def run(self) -> int:
         """Play until the game is over or the person stops; return the exit status.
@@ -82,11 +65,11 @@ class Conversation(WithPerson):
         Raises ValueError if the record can't be written at the start, and OpponentError after saving.
         """
         session = self.session
-        if self.record is not None:
+        if self.path is not None:
             try:
-                self._write(self.record)
+                write_game(self.path, session.record)
             except OSError as error:
-                raise ValueError(f"--save: can't write {str(self.record.path)!r}: {error.strerror}") from None
+                raise ValueError(f"--save: can't write {str(self.path)!r}: {error.strerror}") from None
         status, failure = 0, None
         try:
             self._greet()
@@ -103,13 +86,13 @@ class Conversation(WithPerson):
             self.wants_rematch = wish is Wish.REMATCH
         except (EOFError, KeyboardInterrupt, OpponentError, _Stopped) as why:
             if not session.is_over:
-                self.say(Text(""), Text(f"Stopped: the game is unfinished after {len(session.seen)} turns."))
+                self.say(Text(""), Text(f"Stopped: the game is unfinished after {len(session.steps)} turns."))
             status = EXIT_INTERRUPTED if isinstance(why, KeyboardInterrupt) else 0
             failure = why if isinstance(why, OpponentError) else None
-        if self.record is not None and self._save():
+        if self._save():
             is_whole = session.is_over and not session.has_given_up
             how = "unojax replay shows it with all cards" if is_whole else "unojax play --resume continues it"
-            self.console.print(Text(f"Saved in {self.record.path}: {how}."), soft_wrap=True)
+            self.console.print(Text(f"Saved in {self.path}: {how}."), soft_wrap=True)
         if failure is not None:
             raise failure
         return status
@@ -117,9 +100,9 @@ class Conversation(WithPerson):
     def _greet(self) -> None:
         session = self.session
         moves = "You move" if session.is_my_turn else f"{self.opponent} moves"
-        when = "next" if session.seen else "first"
+        when = "next" if session.steps else "first"
         self.say(Text(f"You are player {session.seat}, against {self.opponent}. {moves} {when}. h: help, ?: advice, q: stop."))
-        if session.seen:
+        if session.steps:
             self.say(Text("The game continues. The last actions:"))
             self.say(*(view.move(seen, self._names) for seen in session.seen[-3:]))
 
@@ -163,7 +146,7 @@ class Conversation(WithPerson):
         """Ask the person for an action; None takes the last one back."""
         session = self.session
         options = Options.of(session.view, session.legal)
-        turn = len(session.seen) + 1
+        turn = len(session.steps) + 1
         self.say(Text(""), view.position(session.view, self.opponent, turn, options, width=self.console.width))
         if options.extra:
             self.say(Text(f"You may also type {options.extra}." if options.types else f"Type {options.extra}."))
@@ -213,9 +196,9 @@ class Conversation(WithPerson):
         elif self.advisor is None:
             self.say(Text("There is no advice in this game: it was started with --hints none."))
         else:
-            needed: tuple[Job, ...] = ("first advice", "advice") if session.seen else ("first advice",)
+            needed: tuple[Job, ...] = ("first advice", "advice") if session.steps else ("first advice",)
             with self._ready("thinking", *needed):
-                told = self.advisor.advise(self._views)
+                told = self.advisor.advise(session.views)
             has_acted = not all(seen.is_mine for seen in session.seen)
             self.say(view.advice(told, session.view, has_acted=has_acted, width=self.console.width))
 
@@ -230,23 +213,16 @@ class Conversation(WithPerson):
             yield
 
     def _save(self) -> bool:
-        record = self.record
-        return record is not None and self.keep(record.path, lambda: self._write(record))
-
-    def _write(self, record: Record) -> None:
-        session = self.session
-        write_game(record.path, GameFile.of(session.replay(), players=record.players, seed=record.seed))
+        """Save the game if it has a file, and return whether it is saved."""
+        path = self.path
+        return path is not None and self.keep(path, lambda: write_game(path, self.session.record))
 
 
-def play_games(
-    setup: Setup, session: Session, agent: Agent, search: SearchAgent | None, path: str | None, *, auto_draw: bool = False
-) -> int:
+def play_games(session: Session, search: SearchAgent | None, path: str | None, *, auto_draw: bool = False) -> int:
     """Play a game and its rematches; return the exit status as `Conversation.run` does.
 
     Args:
-        setup: Setup of the first game.
         session: The first game.
-        agent: The opponent, which keeps its memory of the person.
         search: Search behind the advice; its posterior over opponent types carries over. None: no advice.
         path: File of the first game; rematches are saved beside it. None: games are not saved.
         auto_draw: As in `Conversation`.
@@ -256,19 +232,18 @@ def play_games(
     """
     log_types, tally = None, Tally()
     while True:
-        advisor = None if search is None else Advisor(search, advice_key(setup.seed), log_types=log_types)
+        advisor = None if search is None else Advisor(search, advice_key(session.seed), log_types=log_types)
         ahead = Ahead(session, advisor)
         conversation = Conversation(
             session,
-            short_name(agent.name),
             advisor=advisor,
-            record=None if path is None else Record(path, setup.players(agent), setup.seed),
+            path=path,
             auto_draw=auto_draw,
             ahead=ahead,
             offers_rematch=True,
             tally=tally,
         )
-        conversation.console.print(f"The opponent is {agent.name}; seed {setup.seed}.")
+        conversation.console.print(f"The opponent is {session.opponent}; seed {session.seed}.")
         try:
             status = conversation.run()
         finally:
@@ -276,5 +251,4 @@ def play_games(
         if not conversation.wants_rematch:
             return status
         log_types, tally = conversation.learned, tally.after(session)
-        setup, path = setup.rematch, path and next_path(path)
-        session = setup.start(agent, session.memory)
+        session, path = session.rematch(), path and next_path(path)

@@ -107,7 +107,7 @@ def forced(view: Observation) -> str:
 
 
 def result(session: Session, opponent: str) -> Text:
-    view, winner, after = session.view, session.winner, f"after {count(len(session.seen), 'turn')}"
+    view, winner, after = session.view, session.winner, f"after {count(len(session.steps), 'turn')}"
     mine, theirs = int(np.sum(view.hand)), int(view.opponent_count)
     if session.has_given_up:
         words = "\n".join([f"{opponent} gives up {after}: you win.", *(f"Its fault: {line}" for line in session.faults)])

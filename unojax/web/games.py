@@ -15,7 +15,6 @@ from unojax.board.face import Face
 from unojax.board.game import DEFAULT_ADVISER, BoardGame
 from unojax.decks import DECKS
 from unojax.games.gamefile import GameFile, parse_game, read_game, write_game
-from unojax.games.setup import Setup
 from unojax.rules import PRESETS, Rules, as_rules, field_types
 from unojax.specs import choose_opponent, runs_code
 from unojax.web.store import Store, put_aside
@@ -155,7 +154,7 @@ class Games:
                 raise ValueError("this game is no longer kept")
             saved = read_game(path)
             game = self._take_up(name, saved)
-            game.begin(saved.seed, saved)
+            game.resume(saved)
             return game
 
         return self._store.find(name, load)
@@ -193,24 +192,25 @@ class Games:
         rules = read_rules(choices, now.rules)
         # The opponent of a first game may not support other rules.
         able = choose_opponent(None, rules) if opponent == choose_opponent(None, Rules()) else opponent
-        self._replace(name, now, self._new(name, able, int(seat), rules), int(seed) if seed else None)
+        game = self._new(name, able, int(seat), rules)
+        self._replace(name, now, game, lambda: game.begin(int(seed) if seed else None))
         if able != opponent:
             self.find(name).tell(f"{opponent} does not know these rules, so {able} plays against you.")
 
     def _load(self, name: str, text: str) -> None:
         now, saved = self.find(name), parse_game(text)
         game = self._take_up(name, saved)
-        self._replace(name, now, game, saved.seed, saved)
+        self._replace(name, now, game, lambda: game.resume(saved))
 
-    def _replace(self, name: str, now: TabGame, game: TabGame, seed: int | None, past: GameFile | None = None) -> None:
-        """Replace the current game by another one. If that fails, the current game is restored.
+    def _replace(self, name: str, now: TabGame, game: TabGame, begin: Callable[[], None]) -> None:
+        """Replace the current game by another one. If that can't begin, the current game is restored.
 
         The page shows a game from its deal on, before the opponent has moved.
         """
         game.number_from(now)
         aside = now.put_aside_unfinished()
         try:
-            game.begin(seed, past)
+            begin()
         except Exception:
             if aside is not None:
                 aside.replace(self._store.path(name))
@@ -222,12 +222,10 @@ class Games:
 
     def _take_up(self, name: str, saved: GameFile) -> TabGame:
         """Prepare to continue a saved game, or ValueError if its opponent is refused."""
-        setup = Setup.of(saved)
-        if runs_code(setup.opponent) and setup.opponent != self._defaults.opponent:
-            raise ValueError(
-                f"the game is against {setup.opponent}: start unojax play --web --opponent {shlex.quote(setup.opponent)}"
-            )
-        return self._new(name, setup.opponent, setup.seat, setup.rules)
+        opponent = saved.opponent
+        if runs_code(opponent) and opponent != self._defaults.opponent:
+            raise ValueError(f"the game is against {opponent}: start unojax play --web --opponent {shlex.quote(opponent)}")
+        return self._new(name, opponent, saved.seat, saved.rules)
 
     def _new(self, name: str, opponent: str | None, seat: int, rules: Rules) -> TabGame:
         options = {"opponent": opponent, "seat": seat, "rules": rules, "adviser": self._defaults.adviser}

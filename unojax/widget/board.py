@@ -85,8 +85,7 @@ class Board(BoardGame, anywidget.AnyWidget):
         )
         anywidget.AnyWidget.__init__(self, faces=page.faces(), theme=theme, pace=pace)
         self.on_msg(lambda _, content, buffers: self.hear(content))
-        self._deal(seed, start)
-        self._advance()
+        self.begin(seed, start)
 
     def publish(self, state: dict[str, Any]) -> None:
         """Send the page its data, numbered.
