@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
 
 import jax
@@ -9,6 +11,7 @@ from rich.table import Table
 
 from training.config import RunConfig
 from unojax.arena import play_match
+from unojax.arena.match import compile_match, default_batch_size, default_workers
 from unojax.arena.ratings import Score, paired_score
 from unojax.specs import parse_agent
 from unojax.value.network import Network
@@ -36,12 +39,41 @@ class Standing(NamedTuple):
 
 def evaluate(network: Network, config: RunConfig, num_games: int) -> list[Standing]:
     """Play a network against the configured opponents, seats swapped, on the same deals every time."""
-    agent, rules = config.agent_of(network), config.game_rules
+    agent, rules, batch_size = config.agent_of(network), config.game_rules, _batch_size(config)
     standings = []
     for spec in config.evaluation.opponents:
-        pairs = play_match(jax.random.key(_DEALS), (agent, parse_agent(spec, rules=rules)), -(-num_games // 2), rules=rules)
+        players = agent, parse_agent(spec, rules=rules)
+        pairs = play_match(jax.random.key(_DEALS), players, -(-num_games // 2), rules=rules, batch_size=batch_size)
         standings.append(Standing(spec, paired_score(pairs.points)))
     return standings
+
+
+def prepare_evaluation(network: Network, config: RunConfig) -> Callable[[Network, int], list[Standing]]:
+    """Return `evaluate(network, num_games)` of a run, for networks of this shape.
+
+    A thread compiles its programs while the run compiles its first iteration; the first call waits for it.
+    """
+
+    def compile_all() -> None:
+        agent, rules = config.agent_of(network), config.game_rules
+        for spec in config.evaluation.opponents:
+            compile_match((agent, parse_agent(spec, rules=rules)), rules=rules, batch_size=_batch_size(config))
+
+    pool = ThreadPoolExecutor(1, "compiling")
+    compiling = pool.submit(compile_all)
+    pool.shutdown(wait=False)
+
+    def when_compiled(network: Network, num_games: int) -> list[Standing]:
+        compiling.result()
+        return evaluate(network, config, num_games)
+
+    return when_compiled
+
+
+def _batch_size(config: RunConfig) -> int:
+    """Return the batch size of all evaluations, which thereby share their programs."""
+    most = max(config.evaluation.games, config.evaluation.final_games)
+    return default_batch_size(2 * -(-most // 2), default_workers())
 
 
 def mean_score(standings: list[Standing]) -> float:

@@ -11,7 +11,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from functools import partial
 from typing import Any, NoReturn
@@ -26,7 +26,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from training.checkpoints import Checkpoints, Resumed
 from training.config import Launch, RunConfig, parse, to_dict, with_key, with_plain_key
-from training.evaluation import Standing, evaluate, mean_score, table_of
+from training.evaluation import Standing, mean_score, prepare_evaluation, table_of
 from training.metrics import MetricsLog
 from training.updates import make_mesh
 from unojax.device.compilation_cache import keep_compiled_programs
@@ -55,15 +55,18 @@ def train(config: RunConfig, launch: Launch, console: Console) -> int:
     done = int(state.iteration)
     state = on_mesh(state, mesh)
     network = _on_host(config.network_of(state))
-    kept = config.run / "best.safetensors"
-    if is_first and best < 0 and kept.exists():
-        # The evaluation has changed, or no checkpoint contains it yet.
-        best = mean_score(evaluate(load_network(kept), config, config.evaluation.games))
-    if is_first:
+    evaluate = prepare_evaluation(network, config) if is_first else None
+    if evaluate is not None:
+        kept = config.run / "best.safetensors"
+        if best < 0 and kept.exists():
+            # The evaluation has changed, or no checkpoint contains it yet.
+            best = mean_score(evaluate(load_network(kept), config.evaluation.games))
         console.print(
             f"{mesh.size} device{'s' * (mesh.size > 1)} ({jax.devices()[0].device_kind}), {network.num_params:,} parameters, "
             f"iteration {done} of {config.iterations}, run in {config.run}. The first iteration compiles."
         )
+        if jax.process_count() > 1:
+            console.print("If one of the processes ends too early, JAX ends the others too: start all of them with --resume.")
         for what in damaged:
             console.print(f"Set aside a checkpoint that can't be read, in {config.run / 'damaged'}: {what}", soft_wrap=True)
         if num_devices not in (None, mesh.size):
@@ -89,8 +92,8 @@ def train(config: RunConfig, launch: Launch, console: Console) -> int:
             is_done = done == config.iterations
             network = _on_host(config.network_of(state))
             _check_finite(values, network, done)
-            if is_first and not is_done and done % config.evaluation.every == 0:
-                scores = evaluate(network, config, config.evaluation.games)
+            if evaluate is not None and not is_done and done % config.evaluation.every == 0:
+                scores = evaluate(network, config.evaluation.games)
                 values |= {f"win rate/{standing.opponent}": standing.score.value for standing in scores}
                 best = _keep_best(config, network, scores, best, done)
             if log is not None:
@@ -104,8 +107,8 @@ def train(config: RunConfig, launch: Launch, console: Console) -> int:
     if done < config.iterations:
         console.print(f"Stopped after iteration {done}; everything is saved. Go on with --resume.")
         return EXIT_INTERRUPTED
-    if is_first:
-        _finish(config, network, best, console)
+    if evaluate is not None:
+        _finish(config, network, evaluate, best, console)
     return 0
 
 
@@ -163,10 +166,12 @@ def _keep_best(config: RunConfig, network: Network, scores: list[Standing], best
     return score
 
 
-def _finish(config: RunConfig, network: Network, best: float, console: Console) -> None:
+def _finish(
+    config: RunConfig, network: Network, evaluate: Callable[[Network, int], list[Standing]], best: float, console: Console
+) -> None:
     # Saved at once, because the evaluation takes a while.
     save_network(config.run / "last.safetensors", network, **_about(config, [], config.iterations))
-    scores = evaluate(network, config, config.evaluation.final_games)
+    scores = evaluate(network, config.evaluation.final_games)
     save_network(config.run / "last.safetensors", network, **_about(config, scores, config.iterations))
     _keep_best(config, network, scores, best, config.iterations)
     result = {"scores": [standing.to_dict() for standing in scores], "config": to_dict(config)}

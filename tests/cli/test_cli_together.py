@@ -77,7 +77,7 @@ def test_rows_are_in_a_file_of_each_process(tmp_path):
 @pytest.mark.parametrize("killed", [1, 0])
 def test_a_run_whose_process_is_killed_is_completed(killed, tmp_path):
     """The same command plays the rest. Without the second process, the first one plays its share and reports the missing one;
-    without the first, JAX ends the second."""
+    without the first, JAX ends the second, which has said before how to continue."""
     file = tmp_path / "results.jsonl"
     command = ["arena", "uniform", "scarcest-color", "--games", "4000", "--batch-size", "64", "--workers", "1", *SMALL]
     both = begin_two(*command, "--results", str(file))
@@ -88,12 +88,14 @@ def test_a_run_whose_process_is_killed_is_completed(killed, tmp_path):
     both[killed].kill()
     out, notes = both[1 - killed].communicate(timeout=600)
     both[killed].communicate()
+    remedy = f"start the command again in every process (games in {file} are not played again)"
+    assert remedy in " ".join(notes.split())
     if killed == 1:
         assert both[0].returncode == EXIT_INTERRUPTED, notes
         assert "another process has ended too early" in notes and "the results are those of process 0 of 2 alone" in notes
         assert "2,000 to 2,000 of 4,000 of each two agents" in out
     else:
-        assert both[1].returncode == -signal.SIGABRT and "another task died" in notes
+        assert both[1].returncode == -signal.SIGABRT and "another task died" in notes and "if process 0 ends too early" in notes
 
     def pairs_in(path: Path) -> int:
         return sum(len(json.loads(line)["pairs"]) for line in path.read_text().splitlines()) if path.exists() else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,11 +14,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from tests.conftest import programs_built
 from tests.helpers import refusals
 from training import evaluation
-from training.evaluation import evaluate, mean_score, table_of
+from training.evaluation import evaluate, mean_score, prepare_evaluation, table_of
 from training.metrics import MetricsLog
 from training.value.config import ValueConfig
+from training.value.learning import Loss
 from unojax.arena.ratings import paired_score
 from unojax.rules import Rules
 from unojax.value import load_network
@@ -44,8 +47,8 @@ def test_scores_and_their_intervals(monkeypatch: pytest.MonkeyPatch):
     points = np.array([[1, 1], [1, 0], [0.5, 0], [0, 0]])
     matches = []
 
-    def play_match(key: jax.Array, agents: tuple, num_pairs: int, *, rules: Rules) -> SimpleNamespace:
-        assert rules == Rules()
+    def play_match(key: jax.Array, agents: tuple, num_pairs: int, *, rules: Rules, batch_size: int) -> SimpleNamespace:
+        assert rules == Rules() and batch_size > 8, "the final evaluation has more games, and the same programs"
         matches.append((agents[1].name, num_pairs))
         return SimpleNamespace(points=points)
 
@@ -61,3 +64,29 @@ def test_scores_and_their_intervals(monkeypatch: pytest.MonkeyPatch):
     Console(file=file, width=100).print(table_of([first], "after 3 iterations", "greedy, no search"))
     shown = file.getvalue()
     assert "43.8 %" in shown and f"{100 * low:.1f} .. {100 * high:.1f} %" in shown and "uniform" in shown
+
+
+def test_programs_of_evaluations_are_compiled_ahead(monkeypatch: pytest.MonkeyPatch):
+    """In another thread, whose errors the first evaluation raises; a run of more games compiles nothing again."""
+    threads = []
+
+    def compile_match(agents: tuple, *, rules: Rules, batch_size: int) -> None:
+        threads.append(threading.current_thread())
+        if agents[1].name == "linear":
+            raise ValueError("can't be compiled")
+
+    monkeypatch.setattr(evaluation, "compile_match", compile_match)
+    config = ValueConfig(evaluation=dataclasses.replace(ValueConfig().evaluation, opponents=("uniform", "linear")))
+    evaluate = prepare_evaluation(load_network("pretrained"), config)
+    with pytest.raises(ValueError, match="can't be compiled"):
+        evaluate(load_network("pretrained"), 8)
+    assert len(threads) == 2 and threading.main_thread() not in threads
+    monkeypatch.undo()
+    network = load_network("heuristic")
+    unseen = dataclasses.replace(ValueConfig().play, belief="unseen")
+    few = dataclasses.replace(config.evaluation, opponents=("uniform",), games=8, final_games=32)
+    evaluate = prepare_evaluation(network, dataclasses.replace(config, play=unseen, loss=Loss(), evaluation=few))
+    evaluate(network, few.games)
+    built = programs_built()
+    evaluate(network, few.final_games)
+    assert programs_built() == built

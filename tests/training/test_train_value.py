@@ -127,7 +127,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 def compiled_once() -> Iterator[None]:
     """Let runs in this process with the same plan share their program, without evaluations."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "evaluate", lambda *_: [Standing("uniform", paired_score(np.full((4, 2), 0.5)))])
+        standings = [Standing("uniform", paired_score(np.full((4, 2), 0.5)))]
+        patch.setattr(loop, "prepare_evaluation", lambda *_: lambda *_: standings)
         patch.setattr(trainer, "make_iteration", cache(make_iteration))
         yield
 
@@ -291,7 +292,7 @@ def test_a_changed_evaluation_compares_the_networks_again(runs: Runs, whole: str
         points = 0.75 if is_kept == (better == "the kept one") else 0.25
         return [Standing("linear", paired_score(np.full((4, 2), points)))]
 
-    monkeypatch.setattr(loop, "evaluate", judge)
+    monkeypatch.setattr(loop, "prepare_evaluation", lambda *_: judge)
     config = runs.config(folder.name)
     other = dataclasses.replace(config, evaluation=dataclasses.replace(config.evaluation, opponents=("linear",)))
     assert trained(other, resume=True)[0] == 0

@@ -191,7 +191,8 @@ def test_a_run_is_resumed_exactly_and_its_network_plays(tmp_path: Path, monkeypa
     config, parts_config = (dataclasses.replace(TINY, run=tmp_path / name) for name in ("whole", "parts"))
     # One program for all runs; the network is evaluated once, at the end.
     monkeypatch.setattr(trainer, "make_iteration", cache(trainer.make_iteration))
-    monkeypatch.setattr(loop, "evaluate", lambda *_: [Standing("linear", paired_score(np.full((4, 2), 0.5)))])
+    standings = [Standing("linear", paired_score(np.full((4, 2), 0.5)))]
+    monkeypatch.setattr(loop, "prepare_evaluation", lambda *_: lambda *_: standings)
     assert trained(config)[0] == 0
     assert interrupted(parts_config, 1, monkeypatch)[0] == EXIT_INTERRUPTED
     assert trained(parts_config, resume=True)[0] == 0

@@ -93,7 +93,7 @@ class Arena:
             raise KeyboardInterrupt
         if stopped:
             output.note("arena", f"stopped after {played.seconds:.1f} s; the results are those of the batches that are complete")
-        shares, _ = together.collect("arena", played.results)
+        shares, _ = together.collect("arena", played.results, self.results)
         played = played.join(shares, self.games // 2)
         if not together.is_first():
             return 0 if played.complete else EXIT_INTERRUPTED

@@ -25,10 +25,17 @@ def join(command: Any) -> None:
     """Join the other processes if the options name any."""
     if (text := getattr(command, "distributed", None)) is None:
         return
-    from unojax.device.shares import join_processes
+    from unojax.cli import output
+    from unojax.device.shares import join_processes, this_share
 
+    name = type(command).__name__
     about = {field.name: getattr(command, field.name) for field in fields(command) if field.name not in _OWN}
-    join_processes(text, f"{type(command).__name__} {about}")
+    join_processes(text, f"{name} {about}")
+    share = this_share()
+    if share.part > 0:
+        # JAX ends this process at once, without a chance to say this later.
+        remedy = f"start the command again in every process{_not_repeated(getattr(command, 'results', None))}"
+        output.note(name.lower(), f"process {share.part} of {share.parts} has joined; if process 0 ends too early, {remedy}")
 
 
 def leave(command: Any, status: int) -> None:
@@ -46,8 +53,11 @@ def is_first() -> bool:
     return this_share().part == 0
 
 
-def collect(command: str, results: _Tree) -> tuple[list[_Tree], bool]:
-    """Return the results of all processes (see `shares.gather`) and True; if one is lost, only these and False."""
+def collect(command: str, results: _Tree, file: str | None = None) -> tuple[list[_Tree], bool]:
+    """Return the results of all processes (see `shares.gather`) and True; if one is lost, only these and False.
+
+    A note then names the remedy; the games in `file` are not played again.
+    """
     from unojax.cli import output
     from unojax.device.shares import LostProcessError, gather, this_share
 
@@ -55,5 +65,10 @@ def collect(command: str, results: _Tree) -> tuple[list[_Tree], bool]:
         return gather(results), True
     except LostProcessError as error:
         share = this_share()
-        output.note(command, f"{error}; the results are those of process {share.part} of {share.parts} alone")
+        own = f"the results are those of process {share.part} of {share.parts} alone"
+        output.note(command, f"{error}{_not_repeated(file)}; {own}")
         return [results], False
+
+
+def _not_repeated(file: str | None) -> str:
+    return "" if file is None else f" (games in {file} are not played again)"

@@ -140,7 +140,8 @@ def _exchange(values: np.ndarray) -> np.ndarray:
         rows = jax.make_array_from_process_local_data(split, values[None], (count, *values.shape))
         return np.asarray(jax.jit(lambda x: x, out_shardings=whole)(rows).addressable_data(0))
     except (ValueError, RuntimeError) as error:
-        raise LostProcessError(f"another process has ended too early ({_first_line(error)})") from None
+        lost = f"another process has ended too early ({_first_line(error)})"
+        raise LostProcessError(f"{lost}: start the command again in every process") from None
 
 
 @contextlib.contextmanager
