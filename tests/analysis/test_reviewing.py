@@ -69,7 +69,7 @@ def test_costs_are_those_of_ten_times_the_rollouts():
         for choice, (cost, error) in zip(made.values(), costs_at_length(game, list(made), longer, key_search), strict=True):
             found.append((choice, cost, error))
     costs, errors, expected, expected_errors = (
-        np.array(column) for column in zip(*((c.cost, c.error, cost, error) for c, cost, error in found), strict=True)
+        np.array(column) for column in zip(*((c.cost, c.cost_error, cost, error) for c, cost, error in found), strict=True)
     )
     off = costs - expected
     both = np.hypot(errors, expected_errors)
@@ -92,7 +92,7 @@ def test_a_review_under_points_is_of_wins() -> None:
     game = replay(make_state("R1 Y2 Y3", "Y4 Y1", "R2", rules=rules), "R1", jax.random.key(0))
     start, turn = review(game, 0, agent, replicates=4)
     assert 0 <= start.win <= 1 and turn.choice is not None
-    assert all(0 <= play.win <= 1 for play in turn.choice.pooled.plays)
+    assert all(0 <= play.win <= 1 for play in turn.choice.plays)
 
 
 def test_refusals() -> None:

@@ -224,18 +224,18 @@ def test_the_single_seat_environment_is_as_frequent_as_the_sum() -> None:
     """Chi-square test of the environment's states after one own action; the error probability is 1e-6."""
     from unojax.adapters import encoding, solo
     from unojax.agents import PolicyAgent
-    from unojax.device import static
+    from unojax.device.static import Argument
     from unojax.policies import uniform
 
     state = make_state("R1 Y1", "RS YS RR Y2", "R2", rules=SKIPS)
     action, number = parse_action("R1"), 4096
     expected = predictive.own_successors(state, action)
     table = solo.Table(encoding.Encoder("none", rules=state.rules), 0)
-    numbers, skeleton = static.split(PolicyAgent("uniform", uniform))
+    agent = Argument(PolicyAgent("uniform", uniform))
     keys = jax.random.key_data(jax.random.key(8)) + np.arange(number, dtype=np.uint32)[:, None]
-    lanes, _ = solo.begin(numbers, keys, np.zeros(number, np.int32), skeleton=skeleton, table=table)
+    lanes, _ = solo.begin(agent, keys, np.zeros(number, np.int32), table=table)
     packed = jax.tree.map(lambda x: jnp.broadcast_to(x, (number, *jnp.shape(x))), game.pack_state(state))
-    lanes, _ = solo.step(numbers, lanes.replace(packed=packed), np.full(number, action), skeleton=skeleton, table=table)
+    lanes, _ = solo.step(agent, lanes.replace(packed=packed), np.full(number, action), table=table)
     seen = Counter(map(key_of, rows(jax.device_get(jax.jit(lambda packed: packed.unpack())(lanes.packed)), number)))
     observed = np.array([seen[key_of(row)] for row in rows(expected.states, len(expected.log_probs))])
     assert observed.sum() == number

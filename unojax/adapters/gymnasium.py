@@ -39,10 +39,9 @@ from unojax.adapters.seats import as_index, in_32_bits
 from unojax.adapters.solo import Lanes, Seat, Shown, Table
 from unojax.agents import Agent, faults_of
 from unojax.decks import is_int
-from unojax.device import static
 from unojax.device.forks import check_not_forked
 from unojax.device.platform import available_cores, platform
-from unojax.device.static import Skeleton
+from unojax.device.static import Argument
 from unojax.observation import observe
 from unojax.policies import Policy
 from unojax.rules import Rules, as_rules
@@ -123,9 +122,9 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
         return max(1, min(cores, self.num_envs // _FEWEST_LANES))
 
     @cached_property
-    def _split(self) -> tuple[list[Any], Skeleton]:
-        """Split the opponent into its arrays, on the device, and its structure. Starts JAX."""
-        return static.split(self._opponent)
+    def _argument(self) -> Argument:
+        """The opponent, on the device. Starts JAX."""
+        return Argument(self._opponent)
 
     def __getstate__(self) -> dict[str, Any]:
         """Omit threads from the pickle; they restart on first use."""
@@ -218,11 +217,11 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
         return self._groups
 
     def _together(self, work: list[tuple[Any, ...]]) -> Shown:
-        numbers, skeleton = self._split
+        agent = self._argument
 
         def one(call: tuple[Any, ...]) -> tuple[Lanes, Shown]:
             function, *args = call
-            lanes, shown = function(numbers, *args, skeleton=skeleton, table=self._table)
+            lanes, shown = function(agent, *args, table=self._table)
             return lanes, jax.device_get(shown)
 
         if self._pool is None and len(work) > 1:

@@ -21,10 +21,10 @@ from unojax import game
 from unojax.adapters.encoding import Encoder
 from unojax.adapters.seats import play_or_lose
 from unojax.agents import Agent, Memory, PolicyAgent, act, reveal, update
-from unojax.device import control, static, struct
+from unojax.device import control, struct
 from unojax.device.batching import update_chosen
 from unojax.device.random_bits import threefry
-from unojax.device.static import Skeleton
+from unojax.device.static import Argument
 from unojax.game import Packed, State
 from unojax.observation import observe_packed
 from unojax.policies import PackedPolicy
@@ -95,38 +95,36 @@ class Table:
     seat: Seat
 
 
-def begin(numbers: list[Array], keys: Array, games: Array, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
+def begin(agent: Argument, keys: Array, games: Array, *, table: Table) -> tuple[Lanes, Shown]:
     """Begin game number `games`, int32[G], in lanes with `keys`, uint32[G, 2]."""
     # Reuse the program of a step: the opponent's moves take long to compile.
-    lanes = _before(numbers, keys, games, skeleton=skeleton, table=table)
-    return step(numbers, lanes, np.zeros(len(games), np.int32), skeleton=skeleton, table=table)
+    lanes = _before(agent, keys, games, table=table)
+    return step(agent, lanes, np.zeros(len(games), np.int32), table=table)
 
 
-@partial(jax.jit, static_argnames=("skeleton", "table"), donate_argnames="lanes")
-def step(numbers: list[Array], lanes: Lanes, action: ArrayLike, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
+@partial(jax.jit, static_argnames="table", donate_argnames="lanes")
+def step(agent: Argument, lanes: Lanes, action: ArrayLike, *, table: Table) -> tuple[Lanes, Shown]:
     """Play an action, int32[G], and the opponent's moves in each lane, or begin the next game."""
-    agent: Agent = static.join(numbers, skeleton)
-    ended = lanes.packed.is_over
+    opponent, ended = agent.value, lanes.packed.is_over
 
     def play(lane: Lanes, action: Array, ended: Array) -> Lanes:
-        played = _move(agent, table, replace(lane, reward=jnp.float32(0.0)), action)
+        played = _move(opponent, table, replace(lane, reward=jnp.float32(0.0)), action)
         return jax.tree.map(partial(jnp.where, ended), lane, played)
 
     lanes = lax.optimization_barrier(jax.vmap(play)(lanes, jnp.asarray(action), ended))
-    return _finish_step(agent, table, lanes, ended, is_renewal=False)
+    return _finish_step(opponent, table, lanes, ended, is_renewal=False)
 
 
-@partial(jax.jit, static_argnames=("skeleton", "table"), donate_argnames="lanes")
-def renew(numbers: list[Array], lanes: Lanes, *, skeleton: Skeleton, table: Table) -> tuple[Lanes, Shown]:
+@partial(jax.jit, static_argnames="table", donate_argnames="lanes")
+def renew(agent: Argument, lanes: Lanes, *, table: Table) -> tuple[Lanes, Shown]:
     """Begin the next game in each lane whose game is over; leave the others unchanged."""
-    agent: Agent = static.join(numbers, skeleton)
-    return _finish_step(agent, table, lanes, lanes.packed.is_over, is_renewal=True)
+    return _finish_step(agent.value, table, lanes, lanes.packed.is_over, is_renewal=True)
 
 
-@partial(jax.jit, static_argnames=("skeleton", "table"))
-def _before(numbers: list[Array], keys: Array, games: Array, *, skeleton: Skeleton, table: Table) -> Lanes:
+@partial(jax.jit, static_argnames="table")
+def _before(agent: Argument, keys: Array, games: Array, *, table: Table) -> Lanes:
     """Return lanes about to begin `games`: a finished game each, with empty memories."""
-    dealt = jax.eval_shape(jax.vmap(partial(_deal, static.join(numbers, skeleton), table)), keys, games)
+    dealt = jax.eval_shape(jax.vmap(partial(_deal, agent.value, table)), keys, games)
     lanes = jax.tree.map(lambda leaf: lax.full(leaf.shape, 0, leaf.dtype), dealt)
     over = concede(lanes.packed.table, lanes.seat, jnp.ones(len(games), bool))
     return replace(lanes, key=keys, number=games - 1, packed=replace(lanes.packed, table=over))

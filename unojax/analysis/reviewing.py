@@ -19,7 +19,7 @@ from unojax.games.seen import SeenGame, share_of_win
 from unojax.observation import Observation
 from unojax.search import REVIEW_REPLICATES, check_replicates
 from unojax.search.agents import SearchAgent
-from unojax.search.pooling import Pooled, cost_of
+from unojax.search.pooling import cost_of
 from unojax.text import format_action
 
 _GAMES: Final = 4000
@@ -28,33 +28,11 @@ _GAMES: Final = 4000
 
 @dataclass(frozen=True)
 class Choice:
-    """A decision of the player.
-
-    Attributes:
-        pooled: Estimates of the plays, the best first.
-        cost, error: Win probability that the choice cost, and its standard error, see `cost_of`.
-        best: Best action, 0..61.
-    """
-
-    pooled: Pooled
-    cost: float
-    error: float
-    best: int
-
-    @property
-    def row(self) -> ChoiceRow:
-        """Decision as numbers and text."""
-        plays = [PlayRow(format_action(play.action), play.win, play.win_error) for play in self.pooled.plays]
-        return ChoiceRow(format_action(self.best), self.cost, self.error, plays)
-
-
-@dataclass(frozen=True)
-class ChoiceRow:
-    """A decision as numbers and text.
+    """A decision of the player as numbers and text.
 
     Attributes:
         best: Best play.
-        cost: Win probability of the best play minus that of the chosen one.
+        cost: Win probability of the best play minus that of the chosen one, see `unojax.search.pooling.cost_of`.
         cost_error: Standard error of `cost`.
         plays: Legal plays, the best first.
     """
@@ -89,7 +67,7 @@ class ReviewedTurn(TrackedTurn):
             win_error=self.win_error,
             belief=by_card(self.belief.prob_holds, self.observation.rules),
             log_score=self.log_score,
-            choice=None if self.choice is None else self.choice.row,
+            choice=self.choice,
         )
 
 
@@ -110,7 +88,7 @@ class ReviewRow(TurnRow):
     win_error: float
     belief: dict[str, float]
     log_score: float | None
-    choice: ChoiceRow | None
+    choice: Choice | None
 
 
 @dataclass(frozen=True)
@@ -201,4 +179,7 @@ def _choice(advisor: Advisor, action: int, views: Views, replicates: int) -> Cho
     if legal.sum() < 2:
         return None
     estimates = list(advisor.replicates(views, replicates))
-    return Choice(advisor.pool(estimates, views[-1]), *cost_of(estimates, legal, action, advisor.search.prior_rollouts))
+    cost, error, best = cost_of(estimates, legal, action, advisor.search.prior_rollouts)
+    plays = advisor.pool(estimates, views[-1]).plays
+    rows = [PlayRow(format_action(play.action), play.win, play.win_error) for play in plays]
+    return Choice(format_action(best), cost, error, rows)

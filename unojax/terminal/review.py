@@ -11,6 +11,7 @@ from rich.text import Text
 from unojax.terminal import cards as drawing
 from unojax.terminal import tables
 from unojax.terminal.tables import percent
+from unojax.text import format_action, parse_action
 from unojax.viz.words import plays_like
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def table(turns: list[ReviewedTurn], player: int) -> Table:
         move = drawing.turn_words(turn)
         cost, better = "", ""
         if (choice := turn.choice) is not None:
-            cost = percent(choice.cost, choice.error)
+            cost = percent(choice.cost, choice.cost_error)
             better = _best(turn) if is_costly(turn) else ""
         wins = f"{100 * turn.win:.0f}" if turn.win_error == 0 else percent(turn.win, turn.win_error)
         found.add_row(str(turn.number), move, wins, cost, better)
@@ -43,7 +44,9 @@ def table(turns: list[ReviewedTurn], player: int) -> Table:
 def is_costly(turn: ReviewedTurn) -> bool:
     """Return whether another play was better by more than two standard errors."""
     choice = turn.choice
-    return choice is not None and turn.seen is not None and choice.best != turn.seen.action and choice.cost > 2 * choice.error
+    if choice is None or turn.seen is None or choice.best == format_action(turn.seen.action):
+        return False
+    return choice.cost > 2 * choice.cost_error
 
 
 def note(turn: ReviewedTurn) -> str:
@@ -51,19 +54,19 @@ def note(turn: ReviewedTurn) -> str:
     if not is_costly(turn):
         return ""
     assert turn.choice is not None
-    return f"Cost {percent(turn.choice.cost, turn.choice.error)} points: {_best(turn)} was better."
+    return f"Cost {percent(turn.choice.cost, turn.choice.cost_error)} points: {_best(turn)} was better."
 
 
 def _best(turn: ReviewedTurn) -> str:
     assert turn.choice is not None and turn.seen is not None
-    return drawing.action_name(turn.choice.best, has_drawn=bool(turn.seen.before.has_drawn))
+    return drawing.action_name(parse_action(turn.choice.best), has_drawn=bool(turn.seen.before.has_drawn))
 
 
 def facts(turns: list[ReviewedTurn], agent: SearchAgent, game: GameFile, *, how: str) -> dict[str, str]:
     chosen = [turn.choice for turn in turns if turn.choice is not None]
     costly = sum(map(is_costly, turns))
     total = sum(choice.cost for choice in chosen)
-    error = math.sqrt(sum(choice.error**2 for choice in chosen))
+    error = math.sqrt(sum(choice.cost_error**2 for choice in chosen))
     rows = {
         "Choices": f"{len(chosen)}, {costly} of them worse than another play by more than two standard errors",
         "Cost": f"{percent(total, error)} points of win probability in all",
