@@ -26,7 +26,8 @@ def test_means_and_ratios_by_hand() -> None:
     assert estimate_ratio(values, np.ones(50)).standard_error == pytest.approx(estimate_mean(values).standard_error)
     difference = Measure(0.55, 0.003) - Measure(0.5, 0.004)
     assert (difference.value, difference.standard_error) == (pytest.approx(0.05), pytest.approx(0.005))
-    assert difference.excludes(0) and not difference.excludes(0.045)
+    assert difference.interval == pytest.approx((0.05 - difference.margin, 0.05 + difference.margin))
+    assert difference.margin == pytest.approx(0.0098, abs=1e-5)
     assert f"{difference:+.1%}" == "+5.0 % ± 1.0"
     assert f"{Measure(69.54, 0.05):.2f}" == "69.54 ± 0.10"
 

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 
 def missing(library: str, extra: str) -> ImportError:
     """Return an error with the install command of an adapter."""
-    how = f"pip install 'unojax[{extra}]', or in a clone pip install -e '.[{extra}]'"
-    return ImportError(f"unojax.adapters.{extra} needs {library}: {how}", name=library)
+    return ImportError(f"unojax.adapters.{extra} {_needs(library, extra)}", name=library)
 
 
 @contextmanager
@@ -18,5 +17,8 @@ def needed_by(program: str, extra: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        how = f"pip install 'unojax[{extra}]', or in a clone pip install -e '.[{extra}]'"
-        raise SystemExit(f"{program} needs {error.name}: {how}") from error
+        raise SystemExit(f"{program} {_needs(error.name, extra)}") from error
+
+
+def _needs(library: str | None, extra: str) -> str:
+    return f"needs {library}: pip install 'unojax[{extra}]', or in a clone pip install -e '.[{extra}]'"

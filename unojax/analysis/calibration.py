@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from unojax.analysis.estimates import Measure, estimate_ratio
+
+_NUM_BINS: Final = 10
 
 
 class Calibration(NamedTuple):
@@ -31,14 +33,13 @@ class Calibration(NamedTuple):
         return float(np.average([abs(s.value) for s in self.surplus], weights=self.number))
 
 
-def calibrate(predicted: np.ndarray, happened: np.ndarray, counted: np.ndarray, *, num_bins: int = 10) -> Calibration:
-    """Compare predicted probabilities with outcomes.
+def calibrate(predicted: np.ndarray, happened: np.ndarray, counted: np.ndarray) -> Calibration:
+    """Compare predicted probabilities with outcomes, in ten bins.
 
     Args:
         predicted: Probabilities, float[G, ...]. Rows (games) are independent; values within a row may be dependent.
         happened: bool[G, ...], or float[G, ...] with half outcomes: a draw is half a win.
         counted: Predictions to include, bool[G, ...].
-        num_bins: Number of bins.
 
     Raises:
         ValueError: If shapes differ, there are fewer than two rows, nothing is counted, or a counted probability is not in [0,
@@ -55,10 +56,10 @@ def calibrate(predicted: np.ndarray, happened: np.ndarray, counted: np.ndarray, 
         raise ValueError("there is nothing to compare: no prediction is counted")
     if not ((probs >= 0) & (probs <= 1)).all():
         raise ValueError(f"predicted must be in [0, 1], got {probs.min()} to {probs.max()}")
-    which = np.minimum((probs * num_bins).astype(int), num_bins - 1) + row * num_bins
+    which = np.minimum((probs * _NUM_BINS).astype(int), _NUM_BINS - 1) + row * _NUM_BINS
 
     def total(values: np.ndarray | None) -> np.ndarray:
-        return np.bincount(which, values, len(predicted) * num_bins).reshape(-1, num_bins)
+        return np.bincount(which, values, len(predicted) * _NUM_BINS).reshape(-1, _NUM_BINS)
 
     number, expected, held = total(None), total(probs), total(happens.astype(np.float64))
     used = np.flatnonzero(number.sum(0))

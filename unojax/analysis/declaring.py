@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 
 import jax.numpy as jnp
 from jax import Array, lax
@@ -11,6 +10,7 @@ from jax import Array, lax
 from unojax import bits, cards
 from unojax.bits import Words
 from unojax.policies import Preference
+from unojax.policies.rule import best_declared
 from unojax.view import View
 
 ColorScore = Callable[[View], Array]
@@ -21,10 +21,8 @@ def declare(score: ColorScore) -> Preference:
     """Return a preference for declaring a colour with the highest score."""
 
     def preference(view: View, legal: Words) -> Words:
-        scores = score(view)
-        best = reduce(jnp.maximum, scores)
-        o0, o1, o2, o3 = (jnp.where(s == best, option, option & ~bits.WILDS) for s, option in zip(scores, legal, strict=True))
-        return o0, o1, o2, o3
+        red, yellow, blue, green = score(view)
+        return best_declared((red, yellow, blue, green), legal)
 
     return preference
 

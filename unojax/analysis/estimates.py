@@ -28,11 +28,6 @@ class Measure:
         """95% interval by the normal approximation, for means of 100 values or more."""
         return self.value - self.margin, self.value + self.margin
 
-    def excludes(self, value: float) -> bool:
-        """Return whether `value` lies outside the 95% interval."""
-        low, high = self.interval
-        return not low <= value <= high
-
     def __sub__(self, other: Measure) -> Measure:
         """Subtract an independent estimate."""
         return Measure(self.value - other.value, math.hypot(self.standard_error, other.standard_error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 import jax.numpy as jnp
@@ -73,9 +74,13 @@ def _color_counts(view: View) -> Words:
 
 def declare_most_held(view: View, legal: Words) -> Words:
     """Prefer wild plays that declare the colour most held; coloured plays all stay."""
-    held = _color_counts(view)
-    most = jnp.maximum(jnp.maximum(held[0], held[1]), jnp.maximum(held[2], held[3]))
-    return bits.map_words(lambda n, option: jnp.where(n == most, option, option & ~bits.WILDS), held, legal)
+    return best_declared(_color_counts(view), legal)
+
+
+def best_declared(score: Words, legal: Words) -> Words:
+    """Keep wild plays that declare a colour with the highest of four scores; coloured plays all stay."""
+    best = reduce(jnp.maximum, score)
+    return bits.map_words(lambda s, option: jnp.where(s == best, option, option & ~bits.WILDS), score, legal)
 
 
 def _by_color_count(view: View, legal: Words, sign: int) -> Words:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from unojax.arena.standings import Standings
 
-FORMATS: Final = (".svg", ".png")
-"""File name endings of pictures."""
 _LONGEST_NAME: Final = 28
 """Longest line of a name. Longer names are broken after a comma or colon, or else at this length."""
 _INK, _MUTED, _EMPTY = "#1f2430", "#6b7280", "#eef0f3"
