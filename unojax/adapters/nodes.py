@@ -119,9 +119,8 @@ class Nodes:
         return range(0, len(self.coins) if has_color else self._num_firsts, 1 if look.is_start else self._num_firsts)
 
     def _look(self, position: bytes) -> Look:
-        seen = jax.device_get(_look(from_bytes(position), self.rules))
-        plain = Look(*(field.tolist() for field in seen))
-        legal, counts = tuple(np.flatnonzero(seen.legal).tolist()), seen.counts.astype(np.uint8).tobytes()
+        plain = Look(*(np.asarray(field).tolist() for field in _look(from_bytes(position), self.rules)))
+        legal, counts = tuple(np.flatnonzero(plain.legal).tolist()), bytes(plain.counts)
         return plain._replace(rewards=tuple(plain.rewards), legal=legal, counts=counts, num_cards=tuple(plain.num_cards))
 
     def _pick(self, position: bytes, action: int, card: int, coin: int) -> bytes:

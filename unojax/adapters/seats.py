@@ -185,7 +185,8 @@ class HostGame:
         self.seats, self.shown = seats, shown
 
     def _keep(self, made: tuple[Seats, Shown]) -> None:
-        self.seats, self.shown = made[0], jax.device_get(made[1])
+        # Not `jax.device_get`, which takes longer than a step for so small arrays on a CPU.
+        self.seats, self.shown = made[0], Shown(*map(np.asarray, made[1]))
 
 
 def game_key(key: Array, place: ArrayLike) -> Array:
