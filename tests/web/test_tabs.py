@@ -150,7 +150,7 @@ def test_a_full_disk_is_reported_after_the_position(tmp_path: Path, monkeypatch:
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("unojax.web.games.write_game", full)
+    monkeypatch.setattr("unojax.web.tabs.write_game", full)
     tab = Tab(tmp_path, DEFAULTS)
     tab.send(kind="hello")
     assert [message["kind"] for message in tab.sent[:2]] == ["state", "custom"]

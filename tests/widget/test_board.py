@@ -198,7 +198,7 @@ def test_the_page_says_what_the_rules_of_the_game_allow():
         ),
     ):
         session = Session(parse_agent("uniform", rules=RULES), seat=0, seed=0, rules=house, start=position)
-        state = page.board_state(session, "uniform")
+        state = page.board_state(session)
         assert (state["others"], state["canDraw"], state["says"]) == (others, can_draw, says)
         assert page.refusal(session, 1) == refused
 

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from typing import Any, Final, Literal
 
 import numpy as np
 
 from unojax import cards
+from unojax.board import page
 from unojax.board.face import Face
-from unojax.board.page import card_and_color
 from unojax.games.at_table import Table
 from unojax.games.events import cards_due
 from unojax.games.gamefile import GameFile
 from unojax.games.seen import ImpossibleActionError, SeenGame
 from unojax.observation import Observation
 from unojax.rules import Rules
-from unojax.search.pooling import Pooled
-from unojax.viz import belief_svg
 from unojax.viz.scene import read_scene
-from unojax.viz.theme import DARK, LIGHT
-from unojax.viz.words import THEY, YOU, capitalized, card_words, move_words, result_words, start_words
+from unojax.viz.words import THEY, YOU, capitalized, card_words, move_words, result_words
 
 Question = Literal["hand", "top", "begins", "event", "draw", "shown"]
 _SHOWN: Final = "challenge(...)"
@@ -38,25 +34,25 @@ class TableBoard(Face):
     def __init__(self, rules: Rules, agent: str, *, seed: int = 0, table: Table | None = None):
         """Prepare the board; arguments as of `Table`."""
         self._rules, self._agent, self._seed = rules, agent, seed
-        self.table = table
-        self._number, self._picked, self._top = 1, list[str](), ""
+        self._begin(table)
+
+    def _begin(self, table: Table | None) -> None:
+        """Continue a table, or ask for a deal."""
+        self.table, self._picked, self._top = table, list[str](), ""
         self._asks: Question = "hand" if table is None else "event"
         # Number of the event that the next event replaces.
         self._fixes: int | None = None
-        self._wins: list[tuple[int, float]] = []
+        self._next_number()
 
     def new_table(self) -> None:
         """Ask for another deal under the same rules."""
-        self.table, self._asks, self._picked, self._fixes, self._wins = None, "hand", [], None, []
-        self._number += 1
+        self._begin(None)
         self.show()
 
     @property
     def record(self) -> GameFile:
         """Return the game from the person's view. Raises ValueError before the deal is complete."""
-        if self.table is None:
-            raise ValueError("there is no game yet: enter the cards of the deal first")
-        return self.table.record
+        return self._entered.record
 
     def hear(self, content: Any) -> None:
         """Answer a new page or a click in it."""
@@ -65,8 +61,7 @@ class TableBoard(Face):
             return self.new_table()
         if kind == "shown":
             return self.show()
-        if (content.get("game"), content.get("turn")) != (self._number, self._turn):
-            # A late or repeated click refers to an earlier position.
+        if self._is_late(content):
             return None
         try:
             self._obey(content)
@@ -141,7 +136,7 @@ class TableBoard(Face):
             self.table.play(line)
         else:
             self.table.correct(fixes, line)
-            self._wins = [entry for entry in self._wins if entry[0] < fixes]
+            self._forget_wins(fixes)
         if not self.table.is_explained:
             self.tell("No likely hand explains this after what came before: one of the events may be wrong.")
 
@@ -158,7 +153,7 @@ class TableBoard(Face):
             self._asks = "top"
         elif self.table is not None:
             self.table.undo()
-            self._wins = [entry for entry in self._wins if entry[0] <= len(self.table.events)]
+            self._forget_wins(self.turn + 1)
 
     @property
     def _game(self) -> SeenGame:
@@ -172,11 +167,24 @@ class TableBoard(Face):
         return self._game.end
 
     @property
-    def _turn(self) -> int:
+    def turn(self) -> int:
+        """Number of events so far."""
         return 0 if self.table is None else len(self.table.events)
 
+    @property
+    def positions(self) -> tuple[Observation, ...]:
+        """Return the person's views. Raises ValueError before the deal is complete."""
+        return self._entered.game.observations
+
+    @property
+    def _entered(self) -> Table:
+        """Return the table. Raises ValueError before the deal is complete."""
+        if self.table is None:
+            raise ValueError("there is no game yet: enter the cards of the deal first")
+        return self.table
+
     def show(self) -> None:
-        self.publish(self._deal_state() if self.table is None else self._table_state(self.table))
+        self._show({"isTable": True} | (self._deal_state() if self.table is None else self._table_state(self.table)))
 
     def _deal_state(self) -> dict[str, Any]:
         size, top = self._rules.hand_size, self._top.partition(":")[0]
@@ -192,9 +200,9 @@ class TableBoard(Face):
         picker = (
             None if others else [_choice(t, is_open=left[t] > 0, asks_color=self._asks == "top") for t in range(cards.NUM_TYPES)]
         )
-        return self._common() | {
+        return {
             "toMove": YOU,
-            "hand": [_held(name, is_playable=False) for name in sorted(self._picked, key=cards.TYPE_NAMES.index)],
+            "hand": [page.held(t, is_playable=False) for t in sorted(map(cards.TYPE_NAMES.index, self._picked))],
             "opponent": {"name": THEY, "count": size, "hand": None},
             "deck": self._rules.num_cards - 2 * size - 1,
             "top": {"card": top or "back", "words": card_words(cards.TYPE_NAMES.index(top)) if top else "no card"},
@@ -208,14 +216,12 @@ class TableBoard(Face):
     def _table_state(self, table: Table) -> dict[str, Any]:
         """Return the state up to the requested event, with belief and advice."""
         game, view = self._game, self._view
-        scene, possible = read_scene(view), set(game.possible())
+        possible = set(game.possible())
         is_mine, asks_cards = bool(view.is_my_turn), self._asks in ("draw", "shown")
-        plays = {line.partition(":")[0] for line in possible}
+        plays = {t for t, name in enumerate(cards.TYPE_NAMES) if any(line.partition(":")[0] == name for line in possible)}
         looked, pooled = (table.look(), table.advise()) if self._fixes is None else (None, None)
         if looked is not None:
-            turn, win = len(table.events), round(float(looked.win_probability), 4)
-            if not self._wins or self._wins[-1][0] < turn:
-                self._wins.append((turn, win))
+            self._note_win(float(looked.win_probability))
         own = [] if asks_cards else ["draw+", "pass", "challenge"]
         lines = [line for line in own if line in possible]
         words = {"draw+": "they draw, and may play it", "pass": "pass", "challenge": "challenge"}
@@ -231,33 +237,31 @@ class TableBoard(Face):
         if asks_cards:
             picker = [_choice(t, is_open=unseen[t] > 0) for t in range(cards.NUM_TYPES)]
         elif not is_mine and not view.terminated:
-            picker = [_choice(t, is_open=name in plays, asks_color=True) for t, name in enumerate(cards.TYPE_NAMES)]
+            picker = [_choice(t, is_open=t in plays, asks_color=True) for t in range(cards.NUM_TYPES)]
         names = (YOU, THEY) if game.player == 0 else (THEY, YOU)
-        return self._common() | {
-            "by": None if not table.events else YOU if game.events and bool(game.observations[-2].is_my_turn) else "opponent",
-            "toMove": None if view.terminated else YOU if is_mine else "opponent",
-            "hand": [_held(name, is_playable=is_mine and not asks_cards and name in plays) for name in _names(view)],
-            "opponent": {"name": THEY, "count": int(view.opponent_count), "hand": None},
-            "deck": int(view.deck_count),
-            "canDraw": "draw" in possible and not asks_cards,
-            "isForced": is_mine and possible == {"draw"},
-            "others": others,
-            "picker": picker,
-            "pile": int(np.sum(view.pile)),
-            "top": {"card": cards.TYPE_NAMES[scene.top_type], "words": card_words(scene.top_type)},
-            "color": cards.COLOR_NAMES[scene.color],
-            "penalty": scene.penalty,
-            "says": self._says(view, names, None if looked is None else float(looked.belief.prob_no_playable)),
-            "won": None,
-            "moves": _moves(table.game, names),
-            "fixes": self._fixes,
-            "belief": None if looked is None else _picture(looked.belief.prob_holds, looked.types),
-            "win": None if looked is None else {"now": float(looked.win_probability), "error": float(looked.win_error)},
-            "wins": self._wins,
-            "canTakeBack": bool(table.events) or self._fixes is not None,
-            "hint": _advice(pooled),
-            "record": table.record.to_json(),
-        }
+        found = {} if looked is None else page.win_data(looked)
+        return (
+            page.view_state(view, THEY, plays if is_mine and not asks_cards else ())
+            | found
+            | {
+                "by": None if not table.events else YOU if game.events and bool(game.observations[-2].is_my_turn) else "opponent",
+                "toMove": None if view.terminated else YOU if is_mine else "opponent",
+                "canDraw": "draw" in possible and not asks_cards,
+                "isForced": is_mine and possible == {"draw"},
+                "others": others,
+                "picker": picker,
+                "says": self._says(view, names, None if looked is None else float(looked.belief.prob_no_playable)),
+                "moves": _moves(table.game, names),
+                "fixes": self._fixes,
+                "wins": self._wins,
+                "winNote": _WIN_NOTE,
+                "showsBelief": True,
+                "showsWin": True,
+                "canTakeBack": bool(table.events) or self._fixes is not None,
+                "hint": {} if pooled is None else page.hint(pooled.recommended, {play.action: play.win for play in pooled.plays}),
+                "record": table.record.to_json(),
+            }
+        )
 
     def _says(self, view: Observation, names: tuple[str, str], prob_no_playable: float | None) -> str:
         if self._asks == "draw":
@@ -272,76 +276,20 @@ class TableBoard(Face):
         can_play = "" if prob_no_playable is None else f" They can play on this with {100 * (1 - prob_no_playable):.0f} %."
         return f"{who} to move.{can_play}"
 
-    def _common(self) -> dict[str, Any]:
-        return {
-            "game": self._number,
-            "turn": self._turn,
-            "by": None,
-            "opened": None,
-            "canDraw": False,
-            "isForced": False,
-            "pile": 1,
-            "color": "red",
-            "penalty": 0,
-            "won": None,
-            "belief": None,
-            "win": None,
-            "wins": [],
-            "isStuck": False,
-            "showsBelief": self.table is not None,
-            "showsWin": self.table is not None,
-            "winNote": _WIN_NOTE,
-            "hint": {},
-            "record": None,
-            "isTable": True,
-            "fixes": None,
-        }
-
-
-def _names(view: Observation) -> list[str]:
-    return [cards.TYPE_NAMES[t] for t in np.sort(cards.TYPE_OF_SLOT[np.asarray(view.hand)])]
-
-
-def _held(name: str, *, is_playable: bool) -> dict[str, Any]:
-    card_type = cards.TYPE_NAMES.index(name)
-    wild = card_type >= cards.WILD_TYPE
-    return {"card": name, "words": card_words(card_type), "playable": is_playable, "wild": wild, "isNew": False}
-
 
 def _choice(card_type: int, *, is_open: bool, asks_color: bool = False) -> dict[str, Any]:
     """Return a card to pick; for a played wild card the page asks for the colour."""
-    held = _held(cards.TYPE_NAMES[card_type], is_playable=bool(is_open))
-    return held | {"wild": held["wild"] and asks_color}
+    card = page.held(card_type, is_playable=bool(is_open))
+    return card | {"wild": card["wild"] and asks_color}
 
 
 def _moves(game: SeenGame, names: tuple[str, str]) -> list[dict[str, Any]]:
-    moves = [{"by": "", "card": False, "words": start_words(read_scene(game.start), names)}]
-    for event, before, after in zip(game.events, game.observations, game.observations[1:], strict=False):
-        words = f"You lost track: they hold {int(after.opponent_count)}."
-        if event.kind != "count":
-            words = move_words(read_scene(before), read_scene(after), names)
-            words += f" They showed {_words_of(event.shown)}." if event.shown else ""
-        moves.append({"by": YOU if before.is_my_turn else "opponent", "card": event.kind == "play", "words": words})
-    return moves
-
-
-def _words_of(hand: str) -> str:
-    """Return the cards of a hand, `R5 Y2`, in words."""
-    return ", ".join(card_words(cards.TYPE_NAMES.index(name)) for name in hand.split())
-
-
-def _advice(pooled: Pooled | None) -> dict[str, Any]:
-    """Return the advised play and each card's win probability, a wild one in its best colour."""
-    if pooled is None:
-        return {}
-    card, color = card_and_color(pooled.recommended)
-    wins: dict[str, float] = {}
-    for play in pooled.plays:
-        name, _ = card_and_color(play.action)
-        wins[name] = max(wins.get(name, 0.0), round(play.win, 4))
-    return {"card": card, "color": color, "wins": wins}
-
-
-def _picture(prob_holds: Any, types: Any) -> dict[str, str]:
-    draw = partial(belief_svg, prob_holds, types=types, tall=True)
-    return {theme.name: draw(theme=theme.name) for theme in (LIGHT, DARK)}
+    """Return the start and each event: moves, lost counts and shown hands."""
+    said, views = dict[int, str](), game.observations
+    for number, event in enumerate(game.events, 1):
+        if event.kind == "count":
+            said[number] = f"You lost track: they hold {int(views[number].opponent_count)}."
+        elif event.shown:
+            hand = ", ".join(card_words(cards.TYPE_NAMES.index(name)) for name in event.shown.split())
+            said[number] = f"{move_words(read_scene(views[number - 1]), read_scene(views[number]), names)} They showed {hand}."
+    return page.moves(views, names, said)

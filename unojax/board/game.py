@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -54,7 +55,6 @@ class BoardGame(Face):
         if not isinstance(search, SearchAgent) or search.search.tree is not None:
             raise ValueError(f"adviser must be a flat Monte Carlo search, mc, got {adviser!r}")
         self._search = search
-        self._number = 0
         # The opponent's memory of earlier games, and the inferred opponent type.
         self._last: Memory | None = None
         self._log_types: Array | None = None
@@ -94,7 +94,7 @@ class BoardGame(Face):
         """Return to the person's last choice; the same moves draw the same cards again."""
         if not self._session.take_back():
             return self.tell("There is nothing to take back.")
-        self._wins = [(turn, win) for turn, win in self._wins if turn <= len(self._session.steps)]
+        self._forget_wins(self.turn + 1)
         return self._advance()
 
     def play(self, action: str | int) -> None:
@@ -121,8 +121,15 @@ class BoardGame(Face):
         session = self._session
         if session.is_over or not session.is_my_turn:
             raise ValueError(page.refusal(session, cards.DRAW))
-        self._hint = page.hint(self._advisor.advise(self.views), session, says_wins=self._search.says_wins)
-        self._show()
+        thought = self._advisor.advise(self.views).thought
+        if thought is None:
+            # A single legal play has no probability, and a forced draw no hint.
+            only = int(session.legal.argmax())
+            self._hint = {} if only == cards.DRAW else page.hint(only, {})
+        else:
+            tried = np.flatnonzero(thought.tried).tolist() if self._search.says_wins else ()
+            self._hint = page.hint(int(thought.advised), {action: float(thought.estimate.win[action]) for action in tried})
+        self._show_position()
 
     @property
     def observation(self) -> Observation:
@@ -165,9 +172,8 @@ class BoardGame(Face):
             won = 0.5 if session.winner < 0 else float(session.winner == self._seat)
             told = told._replace(win_probability=np.float32(won), win_error=np.float32(0))
         self._win_estimate = told
-        if not self._wins or self._wins[-1][0] < len(session.steps):
-            self._wins.append((len(session.steps), round(float(told.win_probability), 4)))
-        self._show()
+        self._note_win(float(told.win_probability))
+        self._show_position()
         return told
 
     def _take_up(self, session: Session) -> None:
@@ -175,9 +181,8 @@ class BoardGame(Face):
         self._session, steps_before = session, int(session.start.step_count)
         self._advisor = Advisor(self._search, advice_key(session.seed), log_types=self._log_types, steps_before=steps_before)
         self._win_estimate: WinEstimate | None = None
-        self._wins: list[tuple[int, float]] = []
         self._hint: dict[str, Any] = {}
-        self._number += 1
+        self._next_number()
         self._advance()
 
     def _advance(self) -> None:
@@ -187,37 +192,39 @@ class BoardGame(Face):
             self._play_on()
         except Exception:
             self._is_stuck = True
-            self._show()
+            self._show_position()
             raise
 
     def _play_on(self) -> None:
         session = self._session
         while True:
             self._hint, self._win_estimate = {}, None
-            self._show()
+            self._show_position()
             if self._is_watched:
                 self.look()
             if session.is_over or session.is_my_turn:
                 break
             session.play(session.reply())
 
-    def _show(self) -> None:
-        session = self._session
-        told = page.win_data(self._win_estimate, session)
-        state = page.board_state(session, self._agent.name) | {
-            "game": self._number,
-            "belief": told["belief"] if told and self._shows_belief else None,
-            "win": {"now": told["win"], "error": told["error"]} if told and self._shows_win_probability else None,
-            "wins": self._wins if self._shows_win_probability else [],
-            "canTakeBack": any(seen.is_mine for seen in session.seen),
-            "isStuck": self._is_stuck,
-            "showsBelief": self._shows_belief,
-            "showsWin": self._shows_win_probability,
-            "winNote": _WIN_NOTE.format(games=_GAMES, going_on=self._search.whom_rollouts_follow),
-            "hint": self._hint,
-            "record": self.record.to_json() if session.is_over else None,
-        }
-        self.publish(state)
+    def _show_position(self) -> None:
+        session, looked = self._session, self._win_estimate
+        found = {} if looked is None else page.win_data(looked, page.opened_counts(session))
+        going_on = self._search.whom_rollouts_follow
+        self._show(
+            page.board_state(session)
+            | {
+                "belief": found.get("belief") if self._shows_belief else None,
+                "win": found.get("win") if self._shows_win_probability else None,
+                "wins": self._wins if self._shows_win_probability else [],
+                "canTakeBack": any(seen.is_mine for seen in session.seen),
+                "isStuck": self._is_stuck,
+                "showsBelief": self._shows_belief,
+                "showsWin": self._shows_win_probability,
+                "winNote": _WIN_NOTE.format(games=_GAMES, going_on=going_on),
+                "hint": self._hint,
+                "record": self.record.to_json() if session.is_over else None,
+            }
+        )
 
     def hear(self, content: Any) -> None:
         """Answer a new page or a click in it."""
@@ -231,8 +238,7 @@ class BoardGame(Face):
                         self._advisor.warm(self.views[0])
             elif kind == "new":
                 self.new_game()
-            # A late or repeated click refers to an earlier position.
-            elif kind in page.CLICKS and (content.get("game"), content.get("turn")) == self._place:
+            elif kind in page.CLICKS and not self._is_late(content):
                 if kind == "hint":
                     self.show_hint()
                 elif kind == "back":
@@ -261,6 +267,11 @@ class BoardGame(Face):
         return self._session.views
 
     @property
-    def _place(self) -> tuple[int, int]:
-        """Return the numbers of the game on this board, and of its turn."""
-        return self._number, len(self._session.steps)
+    def positions(self) -> Sequence[State] | Sequence[Observation]:
+        """Return the person's views, and once the game is over the positions with all cards."""
+        return self._session.replay().states if self.is_over else self.views
+
+    @property
+    def turn(self) -> int:
+        """Number of actions so far."""
+        return len(self._session.steps)

@@ -5,16 +5,19 @@ It derives from the person's observations, so it can't contain a hidden card.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from importlib import resources
+from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
 from unojax import cards
-from unojax.games.advisor import Advice, WinEstimate
+from unojax.games.advisor import WinEstimate
 from unojax.games.session import Session
+from unojax.observation import Observation
 from unojax.viz import belief_svg
 from unojax.viz.card import BACK, card_svg
 from unojax.viz.scene import Hand, drawn_types, read_scene
@@ -29,6 +32,19 @@ _CHALLENGE: Final = "challenge"
 CLICKS: Final = ("play", _DRAW, _CHALLENGE, "hint", "back")
 """Kinds of clicks that refer to a position."""
 _MARK_SIZE: Final = 24.0
+_NO_WORDS: Final[Mapping[int, str]] = MappingProxyType({})
+BLANK: Final[dict[str, Any]] = {
+    **dict.fromkeys(("by", "toMove", "opened", "picker", "won", "record", "belief", "win", "fixes")),
+    **dict.fromkeys(("canDraw", "isForced", "canTakeBack", "isStuck", "isTable", "showsBelief", "showsWin"), False),
+    "pile": 1,
+    "color": "red",
+    "penalty": 0,
+    "others": [],
+    "wins": [],
+    "winNote": "",
+    "hint": {},
+}
+"""What a page is sent, if there is nothing else to send."""
 
 
 def faces() -> dict[str, str]:
@@ -60,81 +76,101 @@ def _variables(theme: Theme) -> str:
     return f'.unojax-board[data-theme="{theme.name}"]{{color-scheme:{theme.name};{variables}}}'
 
 
-def board_state(session: Session, opponent: str) -> dict[str, Any]:
+def board_state(session: Session) -> dict[str, Any]:
     """Return the position and its moves; the opponent's cards only after the end."""
-    scene = read_scene(session.view)
-    me, is_mine = session.seat, session.is_my_turn and not session.is_over
-    legal = _legal_types(session.legal) if is_mine else frozenset()
-    own, other = scene.hands[me], scene.hands[1 - me]
-    mover = None if session.is_over else YOU if is_mine else "opponent"
+    view, me, is_mine = session.view, session.seat, session.is_my_turn and not session.is_over
     last = session.seen[-1] if session.seen else None
+    own = read_scene(view).hands[me]
     drawn = drawn_types(read_scene(last.before).hands[me], own) if last and last.is_mine else []
+    said = moves(session.views, _player_names(session))
+    if session.has_given_up:
+        words = ": ".join(["The opponent gives up", *session.faults]) + "."
+        said.append({"by": "opponent", "card": False, "words": words})
     opened = (_opened(session).types or ()) if session.is_over else None
-    return {
-        "turn": len(session.steps),
+    return view_state(view, session.opponent, _legal_types(session.legal) if is_mine else (), drawn, opened) | {
         "by": None if last is None else YOU if last.is_mine else "opponent",
-        "toMove": mover,
-        "hand": [_held(t, t in legal, t in drawn) for t in own.types or ()],
-        "opponent": {
-            "name": opponent,
-            "count": other.count,
-            "hand": None if opened is None else [cards.TYPE_NAMES[t] for t in opened],
-        },
+        "toMove": None if session.is_over else YOU if is_mine else "opponent",
         "opened": None if opened is None else [card_words(t) for t in opened],
-        "deck": scene.deck,
         "canDraw": is_mine and not _may_pass(session) and bool(session.legal[cards.DRAW]),
         "isForced": is_mine and int(session.legal.sum()) == 1,
         "others": _others(session) if is_mine else [],
+        "says": _says(session),
+        "won": None if not session.is_over or session.winner < 0 else session.winner == me,
+        "moves": said,
+    }
+
+
+def view_state(
+    view: Observation,
+    opponent: str,
+    playable: Collection[int],
+    drawn: Collection[int] = (),
+    opened: Sequence[int] | None = None,
+) -> dict[str, Any]:
+    """Return the cards of a view.
+
+    Args:
+        view: The person's view.
+        opponent: Name of the other player.
+        playable, drawn: Types of the person's cards that can be clicked, and of those just drawn.
+        opened: Types in the other hand; None: hidden.
+    """
+    scene = read_scene(view)
+    own, other = scene.hands[scene.near], scene.hands[1 - scene.near]
+    shown = None if opened is None else [cards.TYPE_NAMES[t] for t in opened]
+    return {
+        "hand": [held(t, is_playable=t in playable, is_new=t in drawn) for t in own.types or ()],
+        "opponent": {"name": opponent, "count": other.count, "hand": shown},
+        "deck": scene.deck,
         "pile": scene.pile,
         "top": {"card": cards.TYPE_NAMES[scene.top_type], "words": card_words(scene.top_type)},
         "color": cards.COLOR_NAMES[scene.color],
         "penalty": scene.penalty,
-        "says": _says(session),
-        "won": None if not session.is_over or session.winner < 0 else session.winner == me,
-        "moves": moves(session),
     }
 
 
-def moves(session: Session) -> list[dict[str, Any]]:
-    """Return the start and each move from the person's view."""
-    names = _player_names(session)
-    said = [{"by": "", "card": False, "words": start_words(read_scene(session.views[0]), names)}]
-    for seen in session.seen:
-        words = move_words(read_scene(seen.before), read_scene(seen.after), names)
-        said.append({"by": YOU if seen.is_mine else "opponent", "card": seen.action < cards.DRAW, "words": words})
-    if session.has_given_up:
-        words = ": ".join(["The opponent gives up", *session.faults]) + "."
-        said.append({"by": "opponent", "card": False, "words": words})
-    return said
+def held(card_type: int, *, is_playable: bool, is_new: bool = False) -> dict[str, Any]:
+    """Return a card that may be clicked. For a wild one the page asks for the colour."""
+    return {
+        "card": cards.TYPE_NAMES[card_type],
+        "words": card_words(card_type),
+        "playable": is_playable,
+        "wild": card_type >= cards.WILD_TYPE,
+        "isNew": is_new,
+    }
 
 
-def win_data(told: WinEstimate | None, session: Session) -> dict[str, Any]:
-    """Return win probability and belief, drawn in both themes; at the end with the truth."""
-    if told is None:
-        return {}
-    truth = np.bincount(_opened(session).types or (), minlength=cards.NUM_TYPES) if session.is_over else None
-    picture = partial(belief_svg, told.belief.prob_holds, truth=truth, types=told.types, tall=True)
-    drawn = {t.name: picture(theme=t.name) for t in (LIGHT, DARK)}
-    return {"win": round(float(told.win_probability), 4), "error": round(float(told.win_error), 4), "belief": drawn}
+def moves(views: Sequence[Observation], names: tuple[str, str], said: Mapping[int, str] = _NO_WORDS) -> list[dict[str, Any]]:
+    """Return the start and each move between the person's views; `said` has the words of other events, by their numbers."""
+    told = [{"by": "", "card": False, "words": start_words(read_scene(views[0]), names)}]
+    for number, (before, after) in enumerate(pairwise(views), 1):
+        is_card = number not in said and int(after.last_action) < cards.DRAW
+        words = said[number] if number in said else move_words(read_scene(before), read_scene(after), names)
+        told.append({"by": YOU if before.is_my_turn else "opponent", "card": is_card, "words": words})
+    return told
 
 
-def hint(told: Advice, session: Session, *, says_wins: bool) -> dict[str, Any]:
-    """Return a search's advice with the win probabilities of cards, `draw` and `challenge`.
+def win_data(looked: WinEstimate, truth: np.ndarray | None = None) -> dict[str, Any]:
+    """Return win probability and belief, drawn in both themes; with the true counts of the types, int[54], if known."""
+    picture = partial(belief_svg, looked.belief.prob_holds, truth=truth, types=looked.types, tall=True)
+    return {
+        "win": {"now": round(float(looked.win_probability), 4), "error": round(float(looked.win_error), 4)},
+        "belief": {theme.name: picture(theme=theme.name) for theme in (LIGHT, DARK)},
+    }
 
-    A wild card has that of its best colour. A single legal play has no probability, and a forced draw no hint. `says_wins`: as in
-    `SearchAgent`.
-    """
-    wins: dict[str, float] = {}
-    if told.thought is None:
-        advised = int(session.legal.argmax())
-    else:
-        advised = int(told.thought.advised)
-        for action in np.flatnonzero(told.thought.tried).tolist() if says_wins else ():
-            name, _ = card_and_color(action)
-            wins[name] = max(wins.get(name, 0.0), round(float(told.thought.estimate.win[action]), 4))
-    if session.legal.sum() == 1 and advised == cards.DRAW:
-        return {}
+
+def opened_counts(session: Session) -> np.ndarray | None:
+    """Return the copies of each type in the opponent's hand, int[54]; None before the end."""
+    return np.bincount(_opened(session).types or (), minlength=cards.NUM_TYPES) if session.is_over else None
+
+
+def hint(advised: int, win_of: Mapping[int, float]) -> dict[str, Any]:
+    """Return the advised action, and the win probability of each card, which is that of its best colour, or other action."""
     card, color = card_and_color(advised)
+    wins: dict[str, float] = {}
+    for action, win in win_of.items():
+        name, _ = card_and_color(action)
+        wins[name] = max(wins.get(name, 0.0), round(win, 4))
     return {"card": card, "color": color, "wins": wins}
 
 
@@ -224,16 +260,6 @@ def _says(session: Session) -> str:
     if not can_play:
         return "You can't play: click the deck to draw."
     return f"Your turn: play a card{', or draw one' if legal[cards.DRAW] else ''}."
-
-
-def _held(card_type: int, is_playable: bool, is_new: bool) -> dict[str, Any]:
-    return {
-        "card": cards.TYPE_NAMES[card_type],
-        "words": card_words(card_type),
-        "playable": is_playable,
-        "wild": card_type >= cards.WILD_TYPE,
-        "isNew": is_new,
-    }
 
 
 def _opened(session: Session) -> Hand:

@@ -1,4 +1,4 @@
-"""Games of browser tabs, stored in files that survive a reload or a stopped server.
+"""Games of browser tabs against an agent.
 
 A ValueError refuses a request in words for the person.
 """
@@ -9,21 +9,17 @@ import shlex
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from unojax.board.face import Face
 from unojax.board.game import DEFAULT_ADVISER, BoardGame
 from unojax.decks import DECKS
-from unojax.games.gamefile import GameFile, parse_game, read_game, write_game
+from unojax.games.gamefile import GameFile
 from unojax.rules import PRESETS, Rules, as_rules, field_types
 from unojax.specs import choose_opponent, runs_code
-from unojax.web.store import Store, put_aside
+from unojax.web.tabs import Send, Tab, Tabs, put_aside
 
 _FIELDS: Final = "fields"
 """Marks the rules of a form as those of its fields instead of a preset."""
-
-Send = Callable[[str, dict[str, Any]], None]
-"""`send(name, message)` sends a message to all pages that show the game of that name."""
 
 
 @dataclass(frozen=True)
@@ -37,46 +33,18 @@ class Defaults:
     rules: Rules = Rules()
     pace: float = 0.8
 
+    command: ClassVar = "play"
+
     def games(self, folder: Path, send: Send) -> Games:
         return Games(folder, self, send)
 
 
-class Tab(Face):
-    """Face of a board in a tab. A position is written to a file before it is shown."""
-
-    def __init__(self, name: str, path: Path, send: Send):
-        self._name, self._path, self._send = name, path, send
-
-    def send_words(self, content: dict[str, Any]) -> None:
-        self._send(self._name, {"kind": "custom", "content": content})
-
-    def _send_state(self, state: dict[str, Any], record: GameFile | None) -> None:
-        """Write the record, if it is new, and send the page its data."""
-        trouble = ""
-        if record is not None:
-            try:
-                write_game(self._path, record)
-            except OSError as error:
-                trouble = f"The game can't be kept: {error.strerror}."
-        self._send(self._name, {"kind": "state", "state": state})
-        if trouble:
-            # After the position: a page that draws another position clears the message.
-            self.tell(trouble)
-
-
-class TabGame(Tab, BoardGame):
+class TabGame(BoardGame, Tab):
     """Game of a tab."""
 
     def __init__(self, name: str, path: Path, send: Send, **options: Any):
         Tab.__init__(self, name, path, send)
         BoardGame.__init__(self, **options)
-        self.state: dict[str, Any] = {}
-
-    def publish(self, state: dict[str, Any]) -> None:
-        """Store the game, and show it."""
-        place = (self.state.get("game"), self.state.get("turn"))
-        self.state = state | {"canSave": True}
-        self._send_state(self.state, self.record if place != (state["game"], state["turn"]) else None)
 
     def new_game(self, seed: int | None = None) -> None:
         """Deal again; set an unfinished game aside."""
@@ -103,78 +71,43 @@ class TabGame(Tab, BoardGame):
         if aside is not None:
             self.tell(_where(aside))
 
-    def show_again(self) -> None:
-        """Store and show the game again, after another one has replaced it."""
-        state, self.state = self.state, {}
-        self.publish(state)
+    def greet(self) -> None:
+        """Send a new page the form of a new game, and the last position."""
+        self.send_choices()
+        super().greet()
 
-    @property
-    def choices(self) -> dict[str, Any]:
-        """Return opponent, seat and rules for the form of a new game."""
+    def send_choices(self) -> None:
+        """Send the page opponent, seat and rules for the form of a new game."""
         rules = self._rules
-        return {
+        choices = {
             "opponent": self._agent.name,
             "seat": str(self._seat),
             "preset": rules.name or _FIELDS,
             **asdict(rules),
             "deck": next((name for name, deck in DECKS.items() if deck == rules.deck), "same"),
         }
+        self._send(self._name, {"kind": "choices", "choices": choices})
 
 
-class Games:
-    """Games of all tabs. One thread calls at a time."""
+class Games(Tabs[TabGame]):
+    """Games of all tabs."""
 
     def __init__(self, folder: Path, defaults: Defaults, send: Send):
-        self._store, self._defaults, self._send = Store[TabGame](folder), defaults, send
+        super().__init__(folder, send)
+        self._defaults = defaults
 
-    def hear(self, name: str, message: dict[str, Any]) -> None:
-        """Answer a message of a tab.
+    def begin(self, name: str) -> TabGame:
+        defaults = self._defaults
+        game = self.keep(name, self._new(name, defaults.opponent, defaults.seat, defaults.rules))
+        game.begin(defaults.seed)
+        return game
 
-        Raises:
-            ValueError: If the request is refused.
-            RuntimeError: If the opponent or the device fails.
-        """
-        kind = message.get("kind")
-        if kind == "hello":
-            self._greet(name)
-        elif kind == "deal":
-            self._deal(name, message.get("choices"))
-        elif kind == "load":
-            self._load(name, str(message.get("text", "")))
-        elif kind == "save":
-            self._send(name, {"kind": "record", "text": self.find(name).record.to_json()})
-        elif kind == "board":
-            self.find(name).hear(message.get("content"))
+    def resume(self, name: str, saved: GameFile) -> TabGame:
+        game = self._new_for(name, saved)
+        game.resume(saved)
+        return game
 
-    def find(self, name: str) -> TabGame:
-        """Return the game of a tab, from its file if necessary, or ValueError."""
-
-        def load(path: Path) -> TabGame:
-            if not path.exists():
-                raise ValueError("this game is no longer kept")
-            saved = read_game(path)
-            game = self._take_up(name, saved)
-            game.resume(saved)
-            return game
-
-        return self._store.find(name, load)
-
-    def _greet(self, name: str) -> None:
-        """Show a tab its game, or deal one; set aside a game that can't continue."""
-        notice = ""
-        try:
-            game = self.find(name)
-        except (ValueError, RuntimeError) as error:
-            # An opponent may also fail, or need more memory than available.
-            notice = self._store.set_aside(name, error)
-            game = self._store.keep(name, self._new(name, self._defaults.opponent, self._defaults.seat, self._defaults.rules))
-            game.begin(self._defaults.seed)
-        self._send(name, {"kind": "choices", "choices": game.choices})
-        game.publish(game.state)
-        if notice:
-            game.tell(notice)
-
-    def _deal(self, name: str, choices: Any) -> None:
+    def deal(self, name: str, choices: Any) -> None:
         if not isinstance(choices, dict):
             raise ValueError("choices must be an object")
         now = self.find(name)
@@ -197,9 +130,8 @@ class Games:
         if able != opponent:
             self.find(name).tell(f"{opponent} does not know these rules, so {able} plays against you.")
 
-    def _load(self, name: str, text: str) -> None:
-        now, saved = self.find(name), parse_game(text)
-        game = self._take_up(name, saved)
+    def load(self, name: str, saved: GameFile) -> None:
+        now, game = self.find(name), self._new_for(name, saved)
         self._replace(name, now, game, lambda: game.resume(saved))
 
     def _replace(self, name: str, now: TabGame, game: TabGame, begin: Callable[[], None]) -> None:
@@ -213,15 +145,15 @@ class Games:
             begin()
         except Exception:
             if aside is not None:
-                aside.replace(self._store.path(name))
-            now.show_again()
+                aside.replace(self.path(name))
+            now.restore()
             raise
-        self._store.keep(name, game)
-        self._send(name, {"kind": "choices", "choices": game.choices})
+        self.keep(name, game)
+        game.send_choices()
         game.tell_of(aside)
 
-    def _take_up(self, name: str, saved: GameFile) -> TabGame:
-        """Prepare to continue a saved game, or ValueError if its opponent is refused."""
+    def _new_for(self, name: str, saved: GameFile) -> TabGame:
+        """Return a tab for a saved game. Raises ValueError if its opponent is refused."""
         opponent = saved.opponent
         if runs_code(opponent) and opponent != self._defaults.opponent:
             raise ValueError(f"the game is against {opponent}: start unojax play --web --opponent {shlex.quote(opponent)}")
@@ -229,7 +161,7 @@ class Games:
 
     def _new(self, name: str, opponent: str | None, seat: int, rules: Rules) -> TabGame:
         options = {"opponent": opponent, "seat": seat, "rules": rules, "adviser": self._defaults.adviser}
-        return TabGame(name, self._store.path(name), self._send, **options)
+        return TabGame(name, self.path(name), self._send, **options)
 
 
 def _where(aside: Path) -> str:

@@ -35,8 +35,8 @@ from unojax.files import write_whole
 from unojax.files.folders import state_folder
 from unojax.specs import AGENTS, POLICY_NAMES
 from unojax.viz import game_html
-from unojax.web.games import Defaults, Games
-from unojax.web.tables import TableDefaults, Tables
+from unojax.web.games import Defaults
+from unojax.web.tables import TableDefaults
 
 ADDRESS: Final = "127.0.0.1"
 _MAX_FILE: Final = 1_000_000
@@ -67,11 +67,10 @@ class Server:
         self._socket = socket.create_server((ADDRESS, port))
         self._socket.setblocking(False)
         self.port = self._socket.getsockname()[1]
-        self.games: Games | Tables
         self.pages: defaultdict[str, set[Messages]] = defaultdict(set)
         # One thread for all calls of games, because they would block the event loop.
         self.worker = ThreadPoolExecutor(1, "games")
-        kind = "tables" if isinstance(defaults, TableDefaults) else "games"
+        kind = "tables" if defaults.command == "table" else "games"
         self.games = defaults.games(self._folder / kind, self._send)
         self._defaults = defaults
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -88,7 +87,7 @@ class Server:
     @property
     def settings(self) -> dict[str, Any]:
         """Settings for all pages."""
-        command = "unojax table --web" if isinstance(self._defaults, TableDefaults) else "unojax play --web"
+        command = f"unojax {self._defaults.command} --web"
         return {"agents": [*AGENTS, *POLICY_NAMES], "pace": self._defaults.pace, "maxFile": _MAX_FILE, "command": command}
 
     @property
@@ -241,8 +240,7 @@ class Record(Guarded):
     def _draw(self, name: str) -> str:
         game = self.server.games.find(name)
         theme = "dark" if self.get_query_argument("theme", "light") == "dark" else "light"
-        positions = game.record.replay().states if game.is_over else game.views
-        return game_html(positions, title=" against ".join(game.record.players), theme=theme)
+        return game_html(game.positions, title=" against ".join(game.record.players), theme=theme)
 
 
 class Messages(WebSocketHandler, Guarded):

@@ -1,4 +1,4 @@
-"""One store for all games of tabs: bounded in memory, old files removed."""
+"""Games of tabs: bounded in memory, old files removed."""
 
 from __future__ import annotations
 
@@ -11,52 +11,61 @@ from typing import Any
 import pytest
 
 from unojax.games.at_table import Table
+from unojax.games.gamefile import GameFile, write_game
+from unojax.rules import Rules
 from unojax.web.games import Defaults
-from unojax.web.store import KEPT_SECONDS, MAX_LOADED, Store, put_aside
 from unojax.web.tables import TableDefaults
+from unojax.web.tabs import KEPT_SECONDS, MAX_LOADED, Tabs, put_aside
 
 
 def name_of(number: int) -> str:
     return str(uuid.UUID(int=number))
 
 
+def send_nothing(name: str, message: dict[str, Any]) -> None:
+    pass
+
+
+class Kept(Tabs[Any]):
+    """Tabs whose games are the texts of their files."""
+
+    def resume(self, name: str, saved: GameFile) -> Any:
+        return saved.start
+
+
+def write(folder: Path, number: int) -> None:
+    game = GameFile(("a", "b"), None, Rules(), f"game {number}", (), "*")
+    write_game(folder / f"{name_of(number)}.json", game)
+
+
 def test_the_last_used_games_are_in_memory(tmp_path: Path) -> None:
     """A dropped game is loaded from its file again; the game used last is not dropped."""
-    store, loads = Store[str](tmp_path / "games"), list[Path]()
-
-    def load(path: Path) -> str:
-        loads.append(path)
-        return path.stem
-
-    first = name_of(0)
+    tabs = Kept(tmp_path, send_nothing)
     for number in range(MAX_LOADED):
-        assert store.find(name_of(number), load) == name_of(number)
-    assert store.find(first, load) == first and len(loads) == MAX_LOADED
-    store.keep(name_of(MAX_LOADED), "another")
-    assert len(store) == MAX_LOADED
-    assert store.find(first, load) == first and len(loads) == MAX_LOADED
-    store.find(name_of(1), load)
-    assert loads[-1] == store.path(name_of(1)) and len(loads) == MAX_LOADED + 1 and len(store) == MAX_LOADED
+        write(tmp_path, number)
+        assert tabs.find(name_of(number)) == f"game {number}"
+        tabs.path(name_of(number)).unlink()
+    assert tabs.find(name_of(0)) == "game 0"
+    tabs.keep(name_of(MAX_LOADED), "another")
+    assert tabs.find(name_of(0)) == "game 0"
+    with pytest.raises(ValueError, match="no longer kept"):
+        tabs.find(name_of(1))
+    write(tmp_path, 1)
+    assert tabs.find(name_of(1)) == "game 1" and len(tabs._loaded) == MAX_LOADED
 
 
 def test_a_game_that_can_not_be_loaded_is_not_kept(tmp_path: Path) -> None:
-    def fail(path: Path) -> str:
-        raise ValueError("damaged")
-
-    store = Store[str](tmp_path)
-    with pytest.raises(ValueError, match="damaged"):
-        store.find(name_of(1), fail)
-    assert len(store) == 0
+    tabs = Kept(tmp_path, send_nothing)
+    tabs.path(name_of(1)).write_text("damaged")
+    with pytest.raises(ValueError, match="no saved game"):
+        tabs.find(name_of(1))
+    assert not tabs._loaded
 
 
 @pytest.mark.parametrize("name", ["", "game", "../" + name_of(1), name_of(1).upper() + "x"])
 def test_names_are_those_of_tabs(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="must be a UUID"):
-        Store[str](tmp_path).path(name)
-
-
-def send_nothing(name: str, message: dict[str, Any]) -> None:
-    pass
+        Kept(tmp_path, send_nothing).path(name)
 
 
 @pytest.mark.parametrize("defaults", [Defaults(), TableDefaults()], ids=["games", "tables"])
@@ -79,7 +88,7 @@ def test_many_tables_are_bounded(tmp_path: Path) -> None:
     tables = TableDefaults().games(tmp_path, send_nothing)
     first = tables.find(name_of(0))
     for number in range(1, MAX_LOADED + 1):
-        tables.find(name_of(number))
+        tables.hear(name_of(number), {"kind": "hello"})
     again = tables.find(name_of(0))
     assert again is not first
     assert again.table is not None and again.table.events == table.events
