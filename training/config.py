@@ -21,6 +21,7 @@ from training.checks import check_options, is_positive
 from unojax.agents import Agent
 from unojax.device.platform import available_cores
 from unojax.device.shares import read_distributed
+from unojax.files import read_text
 from unojax.rules import Rules
 from unojax.specs import parse_agent
 from unojax.value.network import Network
@@ -234,7 +235,7 @@ def parse(args: Sequence[str] | None, default: _R) -> tuple[_R, Launch]:
     if found.config is not None:
         settings = from_dict(kind, read_file(found.config), found.config.name, settings)
     elif found.resume and began_with.exists():
-        settings = dataclasses.replace(from_dict(kind, json.loads(began_with.read_text()), str(began_with)), run=found.run)
+        settings = dataclasses.replace(from_dict(kind, read_file(began_with), str(began_with)), run=found.run)
     of_file = tyro.conf.arg(metavar="FILE", help="TOML file with any of the options below, in tables like their names.")
     fields = [
         ("settings", Annotated[kind, tyro.conf.arg(name="")]),
@@ -249,15 +250,19 @@ def parse(args: Sequence[str] | None, default: _R) -> tuple[_R, Launch]:
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """Read a TOML file as nested dicts.
+    """Read a TOML file, or a run's `*.json`, as nested dicts.
 
     Raises:
         ValueError: If it can't be read.
     """
+    parse = json.loads if path.suffix == ".json" else tomllib.loads
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        values = parse(read_text(path))
+    except (OSError, ValueError) as error:
         raise ValueError(f"can't read the configuration {path}: {error}") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"can't read the configuration {path}: it must hold a JSON object")
+    return values
 
 
 def to_dict(config: Any) -> dict[str, Any]:

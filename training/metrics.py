@@ -9,7 +9,7 @@ from typing import Any
 
 from tensorboardX import SummaryWriter
 
-from unojax.files import write_whole
+from unojax.files import decode, write_whole
 
 
 class MetricsLog:
@@ -18,7 +18,7 @@ class MetricsLog:
     def __init__(self, run: Path, first_iteration: int):
         self._path = run / "metrics.jsonl"
         # Lines after a killed run's last checkpoint will be written again.
-        rows = self._path.read_text().splitlines() if self._path.exists() else []
+        rows = decode(self._path.read_bytes(), errors="replace").splitlines() if self._path.exists() else []
         kept = [row for row in rows if _iteration(row) < first_iteration]
         write_whole(self._path, "".join(f"{row}\n" for row in kept))
         self._file = self._path.open("a")
@@ -46,6 +46,6 @@ class MetricsLog:
 def _iteration(row: str) -> float:
     try:
         return json.loads(row)["iteration"]
-    except (ValueError, KeyError):
-        # The last line of a run that was killed during a write.
+    except (ValueError, KeyError, TypeError):
+        # The last line of a run that was killed during a write, or a damaged line.
         return float("inf")

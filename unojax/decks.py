@@ -11,6 +11,7 @@ from typing import Any, Final, TypeGuard
 import numpy as np
 
 from unojax import cards
+from unojax.files import read_text
 
 _HELP: Final = "use full, numbers, parts such as colors=2,ranks=0-5+S,copies=1,wilds=1, or FILE.json with 54 copy counts"
 _RANKS: Final = {**{str(rank): rank for rank in range(10)}, "S": cards.SKIP, "R": cards.REVERSE, "+2": cards.DRAW_TWO}
@@ -120,7 +121,7 @@ def _parse_ranks(text: str, value: str) -> list[int]:
 
 def _read_file(path: Path) -> tuple[int, ...]:
     try:
-        deck = json.loads(path.read_text(encoding="utf-8-sig"))
+        deck = json.loads(read_text(path))
     except OSError as error:
         raise ValueError(f"deck: can't read {str(path)!r}: {error.strerror}") from None
     except ValueError as error:

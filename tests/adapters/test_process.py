@@ -47,6 +47,8 @@ def test_a_program_plays_as_the_same_policy_inside(tmp_path: Path, rules: Rules)
     code = f"""
     import sys
     from unojax.adapters.process import serve
+    # The first answer begins with a byte order mark.
+    sys.stdout.reconfigure(encoding="utf-8-sig")
     log = open({str(log)!r}, "w")
     class Tee:
         def __iter__(self):

@@ -6,7 +6,7 @@ import stat
 import numpy as np
 import pytest
 
-from unojax.files import write_whole
+from unojax.files import decode, read_text, write_whole
 from unojax.files.columns import ColumnFile
 
 
@@ -57,3 +57,14 @@ def test_devices_are_written_to_and_errors_name_the_file(tmp_path):
     with pytest.raises(FileNotFoundError) as error:
         write_whole(tmp_path / "none" / "file.txt", "new")
     assert error.value.filename == str(tmp_path / "none" / "file.txt")
+
+
+def test_text_is_read_with_any_byte_order_mark(tmp_path):
+    path = tmp_path / "file.txt"
+    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
+        path.write_bytes("R5 é\r\n".encode(encoding))
+        assert read_text(path) == "R5 é\r\n", encoding
+    path.write_bytes("R5 é".encode("latin-1"))
+    with pytest.raises(UnicodeDecodeError):
+        read_text(path)
+    assert decode(path.read_bytes(), errors="replace") == "R5 \N{REPLACEMENT CHARACTER}"

@@ -110,7 +110,7 @@ def test_files_that_are_no_game_are_refused_by_name(tmp_path: Path):
     path = tmp_path / "x.json"
     for content, says in {
         b"": "not JSON",
-        b"\xff\xfe": "not text",
+        b"\xff\xff": "not text",
         b"[]": "no object",
         b'{"turns": []}': "no object",
         b'{"format": "unojax game 1"}': "'actions' is missing",

@@ -255,6 +255,11 @@ def test_configurations_round_trip_and_resume(tmp_path: Path):
     resumed, _ = parse(["--resume", f"--run={tmp_path}", "--seed", "4"], train_expert.DEFAULT)
     assert to_dict(resumed) == to_dict(dataclasses.replace(began, run=tmp_path, seed=4))
     assert parse(["--run", str(tmp_path)], DEFAULT)[0] == ValueConfig(run=tmp_path)
+    for damaged in (b"", b'{"seed": 3', b"[1]", b"\xff\x00\x01"):
+        (tmp_path / "config.json").write_bytes(damaged)
+        refusals(
+            {f"can't read the configuration {tmp_path}/config.json": lambda: parse(["--run", str(tmp_path), "--resume"], DEFAULT)}
+        )
 
 
 def test_experts_begin_with_the_shipped_network():

@@ -34,8 +34,9 @@ def test_metrics_of_repeated_iterations_are_replaced(tmp_path: Path):
         assert path.read_text() == ""
         for iteration in range(3):
             log.write(iteration, {"loss": 1.0})
-    with path.open("a") as file:
-        file.write('{"iteration": 3, "lo')
+    # Lines with a byte order mark, damaged ones, and the last one of a killed run.
+    damaged = b'3\nnull\n\xff\xfe\n{"iteration": 3, "lo'
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes() + damaged)
     with MetricsLog(tmp_path, 2) as log:
         log.write(2, {"loss": 2.0})
     rows = [json.loads(line) for line in path.read_text().splitlines()]

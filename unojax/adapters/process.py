@@ -37,6 +37,7 @@ from typing import Final
 from unojax.adapters.callback import HostAgent, Question
 from unojax.agents import RESIGN
 from unojax.device.process import call_before_leaving
+from unojax.files import decode
 from unojax.specs import format_spec
 from unojax.text import format_action, format_observation, parse_action
 
@@ -174,7 +175,7 @@ class Program:
         line, _, self._said = self._said.partition(b"\n")
         if self._said:
             raise _Fault("flood", f"said more than one line: {_quote(line)}, {_quote(self._said)}")
-        return line.decode(errors="replace").strip()
+        return decode(line, errors="replace").strip()
 
     def _unasked(self, process: subprocess.Popen[bytes]) -> bool:
         self._said = self._read(process) or b""

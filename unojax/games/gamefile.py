@@ -26,7 +26,7 @@ from typing import Any, Final
 import jax
 
 from unojax.decks import is_int
-from unojax.files import is_special, write_whole
+from unojax.files import is_special, read_text, write_whole
 from unojax.games.replay import Replay, replay
 from unojax.games.seen import SeenGame, read_seen, shows_one_hand
 from unojax.rules import RULES_VERSION, Rules
@@ -145,7 +145,7 @@ def read_game(path: str | os.PathLike[str]) -> GameFile:
         ValueError: If the file can't be read, is not a saved game, or has rules of another unojax version.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = read_text(path)
     except OSError as error:
         raise ValueError(f"can't read {str(path)!r}: {error.strerror}") from None
     except UnicodeDecodeError:
