@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import get_args
 
 import numpy as np
@@ -85,6 +86,11 @@ def test_a_file_of_another_run_is_refused_and_stays(refused, run_text, tmp_path)
         kept.write_bytes(content)
         refused({"": "--state:"}, command)
         assert kept.read_bytes() == content
+    with np.load(io.BytesIO(before)) as file:
+        arrays = dict(file)
+    for name, number in (("iteration", -1), ("regrets_1", np.nan), ("plans_0", np.inf)):
+        np.savez(kept, **arrays | {name: np.full_like(arrays[name], number)})
+        refused({"": "is damaged: it holds numbers that no run has"}, command)
 
 
 def test_games_have_the_names_and_rules_of_the_package():

@@ -166,6 +166,8 @@ def load_run(path: str | os.PathLike[str], tree: Tree, variant: Variant) -> CFRS
         raise ValueError(f"can't read {name!r}: {error.strerror}") from None
     except (ValueError, KeyError, EOFError, TypeError, AttributeError, zipfile.BadZipFile):
         raise ValueError(f"{name!r} is not a run of the solver; name another file") from None
+    if iteration < 0 or not all(np.isfinite(array).all() for array in (regrets_0, regrets_1, plans_0, plans_1)):
+        raise ValueError(f"{name!r} is damaged: it holds numbers that no run has; name another file")
     if about != _about(tree):
         raise ValueError(f"{name!r} is of another game; give the options that it began with, or another file")
     if kept != variant:

@@ -19,9 +19,7 @@ def game_rules(rules: Rules, max_steps: int | None) -> Rules:
     rules = as_rules(rules)
     max_steps = rules.max_steps if max_steps is None else max_steps
     if max_steps is None:
-        raise ValueError(
-            "max_steps must be given, here or in the rules: without it, a game can go on for ever; e.g. max_steps=12"
-        )
+        raise ValueError("max_steps must be given, here or in the rules: without it, a game may never end; e.g. max_steps=12")
     if rules.step_penalty:
         raise ValueError(
             f"step_penalty must be 0, got {rules.step_penalty}: both players pay it, and only zero-sum games are solved; "
