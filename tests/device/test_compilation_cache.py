@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -137,6 +139,17 @@ def test_a_folder_that_can_not_be_used_is_done_without(home, monkeypatch):
     assert config == Config() and "JAX_COMPILATION_CACHE_DIR" not in os.environ
 
 
+def test_a_full_disk_ends_the_writing_with_one_warning(home, monkeypatch):
+    config = imported_jax(monkeypatch)
+    with warnings.catch_warnings(record=True) as told:
+        folder = keep_compiled_programs()
+        for name in ("jit_one", "jit_two"):
+            warnings.warn(f"Error writing persistent compilation cache entry for '{name}': OSError: No space left", stacklevel=1)
+    [said] = told
+    assert str(said.message) == f"compiled programs are no longer kept in {str(folder)!r}: OSError: No space left"
+    assert config.jax_persistent_cache_min_compile_time_secs == math.inf
+
+
 PROGRAM = """
 from unojax.device.compilation_cache import keep_compiled_programs
 keep_compiled_programs()
@@ -166,7 +179,7 @@ def test_programs_are_kept_and_damaged_ones_replaced(tmp_path):
     assert any("lambda" in name for name in names)
     for name in names:
         (folder / name).write_bytes(b"damaged")
-    run(PROGRAM, JAX_COMPILATION_CACHE_DIR=str(folder))
+    run(PROGRAM, JAX_COMPILATION_CACHE_DIR=str(folder), PYTHONWARNINGS="error")
     again = {path.name: path.read_bytes() for path in folder.glob("*-cache")}
     assert sorted(again) == names and b"damaged" not in again.values()
     if Path("/proc/self").exists():

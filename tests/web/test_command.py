@@ -22,11 +22,16 @@ WEB = ["play", "--web", "--no-browser", "--opponent", "uniform", "--port"]
 
 
 def test_the_address_answers_and_ctrl_c_ends_it(tmp_path: Path):
-    pipe, environment = subprocess.PIPE, os.environ | {"XDG_STATE_HOME": str(tmp_path)}
+    """Without a folder of the user that can be written, games are in a temporary one."""
+    (tmp_path / "file").touch()
+    own = {"XDG_STATE_HOME": str(tmp_path / "file"), "TMPDIR": str(tmp_path)}
+    pipe, environment = subprocess.PIPE, os.environ | own
     process = subprocess.Popen([sys.executable, "-m", "unojax", *WEB, "0"], stdout=pipe, stderr=pipe, text=True, env=environment)
     assert process.stdout is not None
     found = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", process.stdout.readline())
     assert found is not None
+    [folder] = tmp_path.glob("unojax-*")
+    assert f"games are kept in '{folder}'." in process.stdout.readline() and (folder / "token").exists()
     opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
     with opener.open(found[0], timeout=60) as answer:
         assert answer.status == 200 and "<title>unojax</title>" in answer.read().decode()
@@ -36,7 +41,11 @@ def test_the_address_answers_and_ctrl_c_ends_it(tmp_path: Path):
 
 
 def test_refusals_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def no_folder(prefix: str) -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
     (tmp_path / "file").touch()
+    monkeypatch.setattr("tempfile.mkdtemp", no_folder)
     with serve(tmp_path / "one") as server:
         for folder, args, words in [
             ("other", ["play", "--port", "70000"], "--port must be in [0, 65535], got 70000"),
@@ -45,7 +54,7 @@ def test_refusals_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
             ("other", ["play", "--web", "--save", "game.json"], "--save"),
             ("other", ["play", "--web", "--opponent", "nobody"], "'nobody'"),
             ("other", [*WEB, str(server.port)], f"can't serve on 127.0.0.1:{server.port}"),
-            ("file", [*WEB, "0"], f"--web: games can't be kept: can't write '{tmp_path / 'file'}"),
+            ("file", [*WEB, "0"], "games can't be kept: No usable temporary directory found; set TMPDIR"),
         ]:
             monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / folder))
             assert main(args) == 2

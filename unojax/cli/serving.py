@@ -49,7 +49,7 @@ class PageOptions:
             if error.filename is not None:
                 raise ValueError(f"--web: games can't be kept: can't write {str(error.filename)!r}: {error.strerror}") from None
             raise ValueError(f"--port: can't serve on {ADDRESS}:{self.port}: {error.strerror}; --port 0 takes any") from None
-        print(f"The game is at {server.address}\nCtrl-C stops the server; games are kept.", flush=True)
+        print(f"The game is at {server.address}\nCtrl-C stops the server; games are kept in {str(server.folder)!r}.", flush=True)
         server.run_until_interrupt(opens=self.browser)
         return 0
 

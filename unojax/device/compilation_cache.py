@@ -23,6 +23,10 @@ _LEAST_SECONDS: Final = "jax_persistent_cache_min_compile_time_secs"
 """Programs with a shorter compilation time are not written."""
 _SETTINGS: Final = {_FOLDER: None, _LEAST_SECONDS: 1.0}
 """Settings changed here, with JAX's defaults."""
+_WARNING: Final = re.compile(
+    r"Error (?P<what>reading|writing) persistent compilation cache entry for '(?P<name>[^']+)': (?P<why>.*)"
+)
+"""JAX's warning about an entry that it can't use."""
 
 
 def keep_compiled_programs() -> Path | None:
@@ -54,29 +58,44 @@ def keep_compiled_programs() -> Path | None:
         return None
     # All programs: a command has hundreds of small ones.
     _set({_FOLDER: str(folder), _LEAST_SECONDS: 0.0})
-    _replace_broken_entries(folder)
+    _answer_warnings(folder)
     return folder
 
 
-def _replace_broken_entries(folder: Path) -> None:
-    """Remove entries that JAX can't read: it would warn, compile and keep them every time."""
+def _answer_warnings(folder: Path) -> None:
+    """Remove entries that JAX can't read, and stop writing to a full disk, instead of a warning for each program.
+
+    JAX would warn, compile and keep a broken entry every time.
+    """
     show = warnings.showwarning
-    if isinstance(show, partial) and show.func is _show_or_remove:
+    if isinstance(show, partial) and show.func is _answer:
         show = show.args[1]
-    warnings.showwarning = partial(_show_or_remove, folder, show)
+    warnings.showwarning = partial(_answer, folder, show)
+    # Where the user turns warnings into errors, these would end the program.
+    warnings.filterwarnings("always", message=_WARNING.pattern, category=UserWarning)
 
 
-def _show_or_remove(folder: Path, show: Callable[..., None], message: Warning | str, *about: Any, **options: Any) -> None:
-    broken = re.match(r"Error reading persistent compilation cache entry for '([^']+)'", str(message))
+def _answer(folder: Path, show: Callable[..., None], message: Warning | str, *about: Any, **options: Any) -> None:
+    found = _WARNING.match(str(message))
+    if found is None:
+        show(message, *about, **options)
+    elif found["what"] == "writing":
+        if (config := _config()) and getattr(config, _LEAST_SECONDS) < math.inf:
+            config.update(_LEAST_SECONDS, math.inf)
+            show(f"compiled programs are no longer kept in {str(folder)!r}: {found['why']}", *about, **options)
+    elif not _remove(folder, found["name"]):
+        show(message, *about, **options)
+
+
+def _remove(folder: Path, name: str) -> bool:
+    """Remove all entries of a program's name, because the warning contains no other part of the key."""
     try:
-        # Remove all entries of that name, because the warning contains no other part of the key.
-        entries = list(folder.glob(f"{glob.escape(broken[1])}-*-cache")) if broken else []
+        entries = list(folder.glob(f"{glob.escape(name)}-*-cache"))
         for entry in entries:
             entry.unlink(missing_ok=True)
     except OSError:
-        entries = []
-    if not entries:
-        show(message, *about, **options)
+        return False
+    return bool(entries)
 
 
 def _config() -> Any:

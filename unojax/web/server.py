@@ -22,6 +22,7 @@ import traceback
 import webbrowser
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
@@ -54,16 +55,21 @@ class Server:
     Args:
         defaults: Settings of a first game, or of the tables of games that others play.
         port: Port to listen on; 0: a free one.
-        folder: Folder for the games and the token. None: the user's folder for program state, or a new one.
+        folder: Folder for the games and the token. None: the user's folder for program state, or a temporary one if there is
+            none that can be written.
+
+    Attributes:
+        folder: The folder.
 
     Raises:
         OSError: If the port is taken, or the folder can't be written.
+        ValueError: If there is no temporary folder either.
     """
 
     def __init__(self, defaults: Defaults | TableDefaults, *, port: int = 0, folder: Path | None = None):
-        self._folder = (state_folder() or Path(tempfile.mkdtemp(prefix="unojax-"))) / "web" if folder is None else folder
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.token = _token(self._folder / "token")
+        self.folder = _folder_of_user() if folder is None else folder
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.token = _token(self.folder / "token")
         self._socket = socket.create_server((ADDRESS, port))
         self._socket.setblocking(False)
         self.port = self._socket.getsockname()[1]
@@ -71,7 +77,7 @@ class Server:
         # One thread for all calls of games, because they would block the event loop.
         self.worker = ThreadPoolExecutor(1, "games")
         kind = "tables" if defaults.command == "table" else "games"
-        self.games = defaults.games(self._folder / kind, self._send)
+        self.games = defaults.games(self.folder / kind, self._send)
         self._defaults = defaults
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -299,6 +305,21 @@ class Messages(WebSocketHandler, Guarded):
             pages[self.name].discard(self)
             if not pages[self.name]:
                 del pages[self.name]
+
+
+def _folder_of_user() -> Path:
+    """Return the folder of the user's pages, or a new temporary one if that can't be written."""
+    state = state_folder()
+    if state is not None:
+        folder = state / "web"
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    try:
+        return Path(tempfile.mkdtemp(prefix="unojax-"))
+    except OSError as error:
+        raise ValueError(f"games can't be kept: {error.strerror}; set TMPDIR to a folder that can be written") from None
 
 
 def _token(path: Path) -> str:
