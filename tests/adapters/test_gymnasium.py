@@ -63,7 +63,8 @@ def test_many_games_are_those_of_single_environments():
             for step in range(9):
                 actions = random_actions(rng, one[0]["action_mask"])
                 illegal = np.full(FEW, step % 4 == 3) & ~(over & (mode is NEXT_STEP))
-                actions[illegal] = np.where(np.arange(FEW) % 2, -5, (one[0]["action_mask"] == 0).argmax(1))[illegal]
+                actions[illegal] = (one[0]["action_mask"] == 0).argmax(1)[illegal]
+                actions[over & (mode is NEXT_STEP)] = -5
                 one, other = ours.step(actions), theirs.step(actions)
                 np.testing.assert_equal(one, other)
                 observation, rewards, terminated, truncated, infos = one
@@ -305,6 +306,8 @@ def test_seeds_and_refusals():
             "agent 'value'": lambda: UnoEnv(rules="house,skip_forfeits=false"),
             "the seat's first move": lambda: UnoEnv("uniform", Rules(max_steps=1), seat=1).reset(seed=0),
             "actions": lambda: envs.step(np.zeros(3, int)),
+            "[0, 60], got 99": lambda: envs.step(np.array([0, 99, 0, 0])),
+            "[0, 60], got -5": lambda: envs.step(np.full(FEW, -5)),
         }
     )
     single = UnoEnv("uniform", render_mode="ansi")

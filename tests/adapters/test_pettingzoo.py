@@ -59,6 +59,7 @@ def test_an_illegal_action_loses():
     aec = env(render_mode="ansi")
     aec.reset(seed=0)
     assert "player 0 to move" in aec.render()
+    refusals({f"[0, 60], got {action}": lambda action=action: aec.step(action) for action in (70, -1)})
     aec.step(int((aec.observe("player_0")["action_mask"] == 0).argmax()))
     assert aec.terminations == {"player_0": True, "player_1": True}
     assert aec.rewards == {"player_0": -1.0, "player_1": 1.0}

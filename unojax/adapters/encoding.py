@@ -129,6 +129,8 @@ class Encoder:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rules", as_rules(self.rules))
+        if self.rules.unknown:
+            raise ValueError(f"the columns do not show rules with {', '.join(self.rules.unknown)}: leave them at their defaults")
         if self.belief not in get_args(BeliefKind):
             raise ValueError(f"belief must be one of {', '.join(get_args(BeliefKind))}, got {self.belief!r}")
         if self.dtype not in get_args(DType):

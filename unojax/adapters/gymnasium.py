@@ -35,7 +35,7 @@ import numpy as np
 from unojax.adapters import solo
 from unojax.adapters.encoding import Encoder, EncoderOptions
 from unojax.adapters.requirements import missing
-from unojax.adapters.seats import as_index, in_32_bits
+from unojax.adapters.seats import as_action
 from unojax.adapters.solo import Lanes, Seat, Shown, Table
 from unojax.agents import Agent, faults_of
 from unojax.decks import is_int
@@ -152,12 +152,13 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
 
         Raises:
             gymnasium.error.ResetNeeded: If no game has begun, or the last step failed.
-            ValueError: If the actions are not such integers.
+            ValueError: If the actions are not such integers, or that of an unfinished game is not in the action space. An
+                illegal action in it loses the game.
         """
         actions = np.asarray(actions)
         if actions.shape != (self.num_envs,) or actions.dtype.kind not in "iu":
             raise ValueError(f"actions must be {self.num_envs} integers, got {actions.dtype}{list(actions.shape)}")
-        shown = self._play(in_32_bits(actions))
+        shown = self._play(actions)
         over = shown.terminated | shown.truncated
         if not (self._resets_at_once and over.any()):
             return self._hand_out(shown)
@@ -203,9 +204,12 @@ class UnoVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
         return self._together([(solo.begin, *group) for group in groups])
 
     def _play(self, actions: np.ndarray) -> Shown:
-        """Play an action, int32[num_envs], in each lane."""
-        groups = np.array_split(actions, self._num_groups)
-        return self._together([(solo.step, lanes, group) for lanes, group in zip(self._begun(), groups, strict=True)])
+        """Play an action, int[num_envs], in each lane; those of finished games are ignored."""
+        begun, played, num_actions = self._begun(), actions[~self._over], int(self.single_action_space.n)
+        if (wrong := played[(played < 0) | (played >= num_actions)]).size:
+            raise ValueError(f"an action must be in [0, {num_actions - 1}], got {wrong[0]}")
+        groups = np.array_split(np.where(self._over, 0, actions).astype(np.int32), self._num_groups)
+        return self._together([(solo.step, lanes, group) for lanes, group in zip(begun, groups, strict=True)])
 
     def _renew(self) -> Shown:
         """Begin the next game in each lane whose game is over."""
@@ -312,11 +316,11 @@ class UnoEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
 
         Raises:
             gymnasium.error.ResetNeeded: If no game is in progress, or the last step failed.
-            ValueError: If the action is not an integer.
+            ValueError: If the action is not in the action space. An illegal action in it loses the game.
         """
         if self._is_over:
             raise gymnasium.error.ResetNeeded("the game is over or has not begun: call reset() first")
-        observation, *of_step, infos = self._envs.step(in_32_bits([as_index(action)]))
+        observation, *of_step, infos = self._envs.step([as_action(action, int(self.action_space.n))])
         reward, terminated, truncated = (values.item() for values in of_step)
         self._is_over = terminated or truncated
         return _only(observation), reward, terminated, truncated, _only(infos)

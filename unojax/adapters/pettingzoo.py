@@ -16,7 +16,7 @@ import numpy as np
 
 from unojax.adapters.encoding import Encoder, EncoderOptions
 from unojax.adapters.requirements import missing
-from unojax.adapters.seats import HostGame, as_index
+from unojax.adapters.seats import HostGame
 from unojax.rules import Rules, as_rules
 from unojax.text import format_observation
 
@@ -79,13 +79,17 @@ class UnoAEC(AECEnv):
         self._show()
 
     def step(self, action: Any) -> None:
-        """Play an integer action for the selected agent, or None if that agent is done."""
+        """Play an action for the selected agent, or None if that agent is done.
+
+        Raises:
+            ValueError: If the action is not in the action space. An illegal action in it loses the game.
+        """
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
             return
         self._cumulative_rewards[agent] = 0.0
-        self._game.play(as_index(action))
+        self._game.play(action)
         self._show()
         self._accumulate_rewards()
 

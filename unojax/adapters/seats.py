@@ -24,7 +24,6 @@ from unojax.observation import Observation, determinize, observe_packed
 PLAYERS: Final = (0, 1)
 _REMEMBERS: Final = 1 << 30
 """Constant folded into an encoder's keys, far from the counters of the draws, which use a step's key."""
-_NEVER_AN_ACTION: Final = 127
 
 
 def play_or_lose(before: Packed, action: Array, key: Array) -> Packed:
@@ -37,18 +36,15 @@ def play_or_lose(before: Packed, action: Array, key: Array) -> Packed:
     return lax.optimization_barrier(replace(after, table=ended, rewards=rewards))
 
 
-def as_index(action: Any) -> int:
-    """Return an action as an integer. Raises ValueError for values such as 3.7 or text."""
+def as_action(action: Any, num_actions: int) -> int:
+    """Return an action, legal or not, as an integer. Raises ValueError unless it is an integer in [0, num_actions)."""
     try:
-        return operator.index(action)
+        index = operator.index(action)
     except TypeError:
         raise ValueError(f"an action must be one integer, got {action!r}") from None
-
-
-def in_32_bits(actions: ArrayLike) -> np.ndarray:
-    """Return integers as int32, NumPy; those that do not fit become an invalid action."""
-    actions, least, most = np.asarray(actions), -(2**31), 2**31 - 1
-    return np.where((actions >= least) & (actions <= most), actions, _NEVER_AN_ACTION).astype(np.int32)
+    if not 0 <= index < num_actions:
+        raise ValueError(f"an action must be in [0, {num_actions - 1}], got {index}")
+    return index
 
 
 @struct.dataclass
@@ -166,11 +162,10 @@ class HostGame:
         self._num_deals += 1
         self._keep(_deal(self._game_key, encoder=self.encoder))
 
-    def play(self, action: int) -> bool:
-        """Play an action by `play_or_lose`; return whether it was legal."""
-        is_legal = 0 <= action < len(self.shown.mask) and bool(self.shown.mask[action])
-        self._keep(_next(self.seats, in_32_bits(action), self._game_key))
-        return is_legal
+    def play(self, action: Any) -> None:
+        """Play an action by `play_or_lose`. Raises ValueError as `as_action` does."""
+        action = as_action(action, len(self.shown.mask))
+        self._keep(_next(self.seats, np.int32(action), self._game_key))
 
     def observation(self, player: int) -> Observation:
         """Return a player's observation, NumPy."""
