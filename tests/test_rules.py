@@ -22,8 +22,10 @@ from tests.helpers import refusals, refused_texts
 from tests.oracle import game as oracle
 from unojax import cards, init, make_state, parse_agent, parse_position
 from unojax import rules as rules_module
+from unojax.adapters.encoding import Encoder
 from unojax.decks import parse_deck, small_deck
 from unojax.rules import Rules, as_rules, check_plain
+from unojax.text.rules import rules_in_words
 
 
 def test_defaults_are_the_rules_of_the_game():
@@ -103,7 +105,8 @@ def test_rules_as_text():
     found = as_rules("official,hand_size=5,may_draw=false,max_steps=200,step_penalty=0.1,wild_draw_four=any")
     given = {"hand_size": 5, "may_draw": False, "max_steps": 200, "step_penalty": 0.1, "wild_draw_four": "any"}
     assert found == dataclasses.replace(Rules.official(), **given)
-    assert as_rules("default,max_steps=none") == Rules()
+    assert as_rules("default,max_steps=none") == as_rules("default,max_steps=None") == Rules()
+    assert as_rules("official,stacking=True,may_draw=False") == Rules.official(stacking=True, may_draw=False)
     deck: Any = "colors=2,copies=1,wilds=1"
     assert as_rules(f"house,stacking=false,deck={deck}") == dataclasses.replace(Rules.house(), stacking=False, deck=deck)
     refused_texts(
@@ -139,8 +142,28 @@ def test_a_field_that_modules_do_not_know_is_refused_or_no_plain_rule(name: str,
         {
             f"rules with {name}": lambda: parse_agent("value", rules=rules),
             f"the closed form can't follow rules with {name}": lambda: check_plain(rules, "the closed form"),
+            f"the columns do not show rules with {name}": lambda: Encoder(rules=rules),
         }
     )
+    assert rules_in_words(rules)["Not described here"] == [f"{name}={getattr(rules, name)!r}."]
+    assert "Not described here" not in rules_in_words(Rules())
+
+
+def test_every_field_changes_the_rules_in_words():
+    others: dict[str, Any] = {
+        "start_card": "any",
+        "hand_size": 5,
+        "deck": "numbers",
+        "first_player": "random",
+        "max_steps": 9,
+        "step_penalty": 0.5,
+        "play_drawn": "may",
+        "wild_draw_four": "last",
+        "start_effects": "forfeit",
+    }
+    for field in fields(Rules):
+        rules = Rules(**{field.name: others.get(field.name, not field.default)})
+        assert rules_in_words(rules) != rules_in_words(Rules()), field.name
 
 
 # Decks
@@ -174,8 +197,8 @@ def test_decks_as_text(tmp_path: Path):
     assert Rules(deck=as_text, hand_size=3) == Rules(deck=parse_deck(as_text), hand_size=3)
 
     path, counts = tmp_path / "deck.json", [t % 2 for t in range(54)]
-    # Some editors write a byte order mark.
-    for encoding in ("utf-8", "utf-8-sig"):
+    # Some editors and shells write a byte order mark.
+    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
         path.write_text(json.dumps(counts), encoding=encoding)
         assert parse_deck(str(path)) == tuple(counts)
 

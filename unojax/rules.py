@@ -330,7 +330,8 @@ def as_rules(rules: Rules | str) -> Rules:
 
         as_rules("official,hand_size=5,max_steps=200")
 
-    Values are numbers, words, true, false or none. A deck comes last, because its text may contain commas.
+    Values are numbers, words, true, false or none, the last three in any case. A deck comes last, because its text may contain
+    commas.
 
     Raises:
         ValueError: If the name, a field or a value is invalid.
@@ -364,10 +365,10 @@ def _read_value(field: str, text: str) -> Any:
     """Read the value of a field. `Rules` rejects invalid text."""
     kind = field_types()[field]
     kinds = get_args(kind) or (kind,)
-    if text == "none" and type(None) in kinds:
+    if text.lower() == "none" and type(None) in kinds:
         return None
     if bool in kinds:
-        return {"true": True, "false": False}.get(text, text)
+        return {"true": True, "false": False}.get(text.lower(), text)
     for number in (int, float):
         if number in kinds:
             with suppress(ValueError):

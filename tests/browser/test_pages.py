@@ -98,7 +98,7 @@ def test_cards_are_clicked_and_wild_ones_ask_for_a_colour(open_page):
         assert hand() == ["R2", "R5", "Y1", "W"]
         # A card is disabled, and a click still explains why.
         page.click("[data-card=Y1]", force=True)
-        page.wait_for_selector(".notice:has-text('Yellow 1 does not go on red 3.')")
+        page.wait_for_selector(".notice:has-text('Yellow 1 does not match red 3.')")
         assert not board.record.actions and page.locator(".deck").is_disabled()
         for _ in range(2):
             page.click(".hint")

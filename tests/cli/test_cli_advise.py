@@ -289,7 +289,7 @@ def test_bad_command_lines_are_refused(refused, stdin):
         # The deck is empty, so that the card is one of the pile.
         "'Y1,Y2/1/Y0,Y3,YS,Y+2,R1,R2,R3,RS,R+2,W/0 R0 0 0 0 - *' --history 'draw(W+4)'": "action 1: the deck holds 0 cards",
         # 8 unseen cards, 2 of which are neither red nor 0 nor wild.
-        "'R1,R2,Y1,Y2,Y3/6/-/* R0 1 0 0 - *' --history draw": "action 1: player 1 can't draw: of 6 cards one goes on R0",
+        "'R1,R2,Y1,Y2,Y3/6/-/* R0 1 0 0 - *' --history draw": "action 1: player 1 can't draw: of 6 cards one matches R0",
         f"'{OPPONENT_DRAWS}' --history 'draw R0 R3 R1 R+2'": "action 5: no hand of player 1 explains this",
         # Of two views that fail the longer one gives the reason: from seat 1 the history fails at its first draw.
         "'Y1,Y2/Y3,YS/-/* R0 0 0 0 - *' --history 'draw(W) draw Y2'": "action 3: player 0 can't play Y2",

@@ -103,7 +103,7 @@ def test_help_names_commands_options_and_choices(capsys, monkeypatch):
     shared = ("--json", "--hand-size", "--no-skip-forfeits", "scarcest-color")
     for command, words in (
         ("simulate", (*POLICIES, *shared, "--deck", "as-given")),
-        ("rules", ("colors=2,ranks=0-5+S,copies=1,wilds=1", "None:as--rulessays.")),
+        ("rules", ("colors=2,ranks=0-5+S,copies=1,wilds=1", "--stacking{true,false}", "(default:as--rulessays)")),
         ("arena", ("AGENT", *shared, "--results", "--plot", "--workers")),
     ):
         assert main([command, "--help"]) == 0

@@ -188,7 +188,7 @@ def test_bad_input_is_answered_in_one_line_and_asked_again():
     session = session_from(MY_TURN)
     _, text = talk(session, lines("nonsense", "Y1", "W", "purple", "", "3", "h", "b"))
     assert [step.action for step in session.steps][:1] == [parse_action("W:B")]
-    for says in ("'nonsense' is not clear", "Y1 does not go on R3", "'purple' is no colour", "play a wild card and make blue"):
+    for says in ("'nonsense' is not clear", "Y1 does not match R3", "'purple' is no colour", "play a wild card and make blue"):
         assert text.count(says) == 1
     assert "You play W and declare blue." in text
 

@@ -48,7 +48,7 @@ def test_input_on_a_turn():
         "0": "There is no 0: type 1 to 4",
         "5": "There is no 5:",
         "9" * 30: "There is no 999999999999999...: type",
-        "Y1": "Y1 does not go on R3:",
+        "Y1": "Y1 does not match R3:",
         "R1": "You don't hold R1:",
         "draw": "You can play, so you must:",
         "challenge": "There is no Wild+4 to challenge:",

@@ -86,7 +86,7 @@ def test_the_end_and_draws_in_words():
     won = [read_scene(state) for state in read("R1/Y1,Y2/-/* R2 0 0 4 - *", "-/Y1,Y2/R2/* R1 0 0 5 R1 0")]
     assert move_words(*won, ("you", "the opponent")) == "You play red 1 and win."
     assert move_words(*won, ("the opponent", "you")) == "The opponent plays red 1 and wins."
-    refusals({"the game goes on": lambda: result_words(won[0])})
+    refusals({"the game is not over": lambda: result_words(won[0])})
     for rules, before, after, said in [
         (Rules(), "R1/Y1,Y2/-/* R2 0 0 4 - *", "-/Y1,Y2/R2/* R1 0 0 5 R1 0", "plays red 1 and wins"),
         (three, "Y2/B3/-/* R1 0 0 4 - *", "Y2/B3/-/* R1 0 0 5 draw =", "can't draw, too few cards are left; the game is drawn"),

@@ -14,14 +14,14 @@ def test_the_reason_for_a_card_that_can_not_be_played_is_true_under_the_rules():
     four, drawn = {"penalty": 4, "top_rank": cards.WILD_DRAW_FOUR}, cards.TYPE_NAMES.index
     for rules, changes, card, words in [
         (Rules(), {}, "B7", "You don't hold blue 7"),
-        (Rules(), {}, "G8", "Green 8 does not go on red +2"),
-        (Rules(), {"color": 2, "top_rank": cards.WILD}, "G8", "Green 8 does not go on Wild (blue)"),
+        (Rules(), {}, "G8", "Green 8 does not match red +2"),
+        (Rules(), {"color": 2, "top_rank": cards.WILD}, "G8", "Green 8 does not match Wild (blue)"),
         (Rules(), {"penalty": 2}, "R5", "You must draw 2 cards"),
         (house, {"penalty": 4}, "R5", "Only another +2 can be played on the penalty"),
         (house, four, "R5", "Only another Wild+4 can be played on the penalty"),
         (official, four | {"contested": 1}, "R5", "You can only draw 4 cards or challenge the Wild+4"),
         (official, {"drawn": drawn("R5")}, "Y+2", "Only red 5, just drawn, can be played"),
-        (house, {"drawn": drawn("G8")}, "Y+2", "You go on drawing until a card can be played"),
+        (house, {"drawn": drawn("G8")}, "Y+2", "You continue drawing until a card can be played"),
         (Rules(wild_draw_four="no_color"), {}, "W+4", "Wild+4 needs a hand without red"),
         (Rules(wild_draw_four="last"), {}, "W+4", "Wild+4 can't be played while another card can"),
     ]:

@@ -147,7 +147,7 @@ def test_every_choice_of_other_rules_can_be_clicked():
 def test_clicks_that_are_no_play_are_explained_and_late_or_odd_ones_ignored():
     penalty = "R0,R2/Y0,Y2/Y1/* R+2 0 2 1 R+2 *"
     for position, click, words in [
-        (MY_TURN, ("play", "Y1"), "Yellow 1 does not go on red 3."),
+        (MY_TURN, ("play", "Y1"), "Yellow 1 does not match red 3."),
         (MY_TURN, ("play", "Y3"), "You don't hold yellow 3."),
         (MY_TURN, ("play", "W"), "color must be one of red, yellow, blue, green for a wild card, got None"),
         (MY_TURN, ("play", "W", "pink"), "color must be one of red, yellow, blue, green for a wild card, got 'pink'"),
@@ -156,7 +156,7 @@ def test_clicks_that_are_no_play_are_explained_and_late_or_odd_ones_ignored():
         (MY_TURN, ("draw",), "You can play, so you must."),
         (MY_TURN, ("challenge",), "There is no Wild+4 to challenge."),
         (penalty, ("play", "R0"), "You must draw 2 cards: click the deck."),
-        ("Y0,Y2/R0,R2/Y1/* R+2 0 0 1 R+2 *", ("play", "Y0"), "Yellow 0 does not go on red +2. Click the deck to draw."),
+        ("Y0,Y2/R0,R2/Y1/* R+2 0 0 1 R+2 *", ("play", "Y0"), "Yellow 0 does not match red +2. Click the deck to draw."),
     ]:
         board, comm = board_at(position)
         comm.click(**dict(zip(("kind", "card", "color"), click, strict=False)))
@@ -187,7 +187,7 @@ def test_the_page_says_what_the_rules_of_the_game_allow():
             [],
             True,
             "You can't play: click the deck to draw.",
-            "You go on drawing until a card can be played. Click the deck to draw.",
+            "You continue drawing until a card can be played. Click the deck to draw.",
         ),
         (
             no_penalty.replace(drawn=np.int8(cards.TYPE_NAMES.index("Y+2"))),

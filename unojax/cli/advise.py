@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, Optional
+from typing import TYPE_CHECKING, Final, Optional
 
 import tyro
 
@@ -13,6 +13,7 @@ from unojax.cli.options import (
     CountOrNone,
     Flag,
     JsonTarget,
+    PlayerOrNone,
     Quiet,
     RuleFields,
     RuleOptions,
@@ -66,9 +67,7 @@ class Advise:
         "them.",
         "ACTIONS",
     )
-    player: Optional[Literal[0, 1]] = option(
-        None, "Player to advise, if POSITION has both hands. None: the player to move after --history."
-    )
+    player: PlayerOrNone = option(None, "Player to advise, if POSITION has both hands. none: the player to move after --history.")
     agent: str = option(
         DEFAULT_SEARCH,
         "The search: mc or tree, with parameters as in mc:rollouts=4000,policy=guard,belief=unseen,model=uniform.",

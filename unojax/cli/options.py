@@ -7,7 +7,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Optional, TypeVar, cast, dataclass_transform, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    Optional,
+    TypeVar,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_type_hints,
+)
 
 import tyro
 
@@ -77,15 +89,27 @@ def _spec(read: Callable[[str], _Value], metavar: str) -> tyro.constructors.Prim
         nargs=1,
         metavar=metavar,
         instance_from_str=lambda texts: read(texts[0]),
-        is_instance=lambda value: value is None or isinstance(value, int | float),
+        is_instance=lambda value: value is None or isinstance(value, int | float | str),
         str_from_instance=lambda value: ["none" if value is None else str(value)],
     )
+
+
+def _one_of(values: Mapping[str, _Value]) -> tyro.constructors.PrimitiveConstructorSpec[_Value]:
+    """Read one of some words, which the help lists. Case does not matter."""
+
+    def read(text: str) -> _Value:
+        if text.lower() not in values:
+            raise ValueError(f"must be one of {', '.join(sorted(values))}, got {text!r}")
+        return values[text.lower()]
+
+    return _spec(read, f"{{{','.join(values)}}}")
 
 
 Count = Annotated[int, _spec(_read_count, "N")]
 CountOrNone = Annotated[Optional[int], _spec(_or_none(_read_count), "N|none")]
 Whole = Annotated[int, _spec(_read_whole, "N")]
 WholeOrNone = Annotated[Optional[int], _spec(_or_none(_read_whole), "N|none")]
+PlayerOrNone = Annotated[Optional[Literal[0, 1]], _one_of({"0": 0, "1": 1, "none": None})]
 Seed = Annotated[int, _spec(_read_seed, "N")]
 SeedOrNone = Annotated[Optional[int], _spec(_or_none(_read_seed), "N|none")]
 Number = Annotated[float, _spec(_read_number, "X")]
@@ -97,18 +121,22 @@ Quiet = Annotated[Flag, tyro.conf.arg(help="No progress on the terminal.")]
 JsonTarget = Annotated[Optional[str], tyro.conf.arg(metavar="FILE|-", help=_JSON_HELP)]
 
 
-def option(default: Any = MISSING, help: str = "", metavar: str | None = None, *, is_saved_game: bool = False) -> Any:
+def option(
+    default: Any = MISSING, help: str = "", metavar: str | None = None, *, hint: str | None = None, is_saved_game: bool = False
+) -> Any:
     """Return the field of a command's option, whose type is its annotation.
 
     Args:
         default: Default value; an option without one is required.
         help: Description, with special values at its end.
         metavar: Stands for the value in the help; None: what the type says.
+        hint: Stands for the default value in the help; None: the value itself.
         is_saved_game: Whether the option names a saved game, which is read.
     """
     # A metavar of several required values says so itself.
-    says_required = default is MISSING and metavar is not None and "..." in metavar
-    about = tyro.conf.arg(help=help, metavar=metavar, help_behavior_hint="" if says_required else None)
+    if default is MISSING and metavar is not None and "..." in metavar:
+        hint = ""
+    about = tyro.conf.arg(help=help, metavar=metavar, help_behavior_hint=hint)
     return field(default=default, metadata={_ABOUT: about, IS_SAVED_GAME: is_saved_game})
 
 
@@ -136,7 +164,7 @@ def _with_fields_of_rules(*, at_length: bool) -> Callable[[type[_Value]], type[_
 
     def extend(cls: type[_Value]) -> type[_Value]:
         for each in fields(Rules):
-            kind, default, metavar = field_types()[each.name], each.default, None
+            kind, default, metavar, hint = field_types()[each.name], each.default, None, None
             help = meanings.get(each.name, "").replace("`", "")
             help = help[:1].upper() + help[1:]
             if kind == tuple[int, ...]:
@@ -147,9 +175,10 @@ def _with_fields_of_rules(*, at_length: bool) -> Callable[[type[_Value]], type[_
                 kind = Number
             if any(each.name in preset.changes for preset in PRESETS.values()):
                 # The named rules decide unless the option is given.
-                kind, default, help = Optional[kind], None, f"{help} None: as --rules says."
+                words = {"true": True, "false": False} if kind is bool else {word: word for word in get_args(kind)}
+                kind, default, hint = Annotated[Optional[kind], _one_of(words)], None, "(default: as --rules says)"
             cls.__annotations__[each.name] = kind
-            setattr(cls, each.name, option(default, help if at_length else _first_sentence(help), metavar))
+            setattr(cls, each.name, option(default, help if at_length else _first_sentence(help), metavar, hint=hint))
         return cls
 
     return extend
@@ -158,7 +187,7 @@ def _with_fields_of_rules(*, at_length: bool) -> Callable[[type[_Value]], type[_
 @command
 @_with_fields_of_rules(at_length=False)
 class RuleOptions:
-    """The rules of the game; unojax rules --help describes them at length. None: as --rules says."""
+    """The rules of the game; unojax rules --help describes them at length."""
 
     rules: Literal[tuple(PRESETS)] = option(  # pyright: ignore[reportInvalidTypeForm]
         "default",

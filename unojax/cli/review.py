@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import MISSING
-from typing import TYPE_CHECKING, Any, Literal, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import tyro
 
 from unojax.cli import output
-from unojax.cli.options import Count, JsonTarget, Quiet, Seed, blaming, command, option
+from unojax.cli.options import Count, JsonTarget, PlayerOrNone, Quiet, Seed, blaming, command, option
 from unojax.device.process import EXIT_INTERRUPTED
 from unojax.search import DEFAULT_SEARCH, MIN_REPLICATES, REVIEW_REPLICATES, check_replicates
 from unojax.terminal import person, tables
@@ -25,8 +25,8 @@ class Review:
     file: tyro.conf.Positional[str] = option(
         MISSING, "A game that unojax play or unojax table saved.", "FILE.json", is_saved_game=True
     )
-    player: Optional[Literal[0, 1]] = option(
-        None, "Player whose choices are reviewed, by this player's knowledge. None: the person, or player 0."
+    player: PlayerOrNone = option(
+        None, "Player whose choices are reviewed, by this player's knowledge. none: the person, or player 0."
     )
     agent: str = option(DEFAULT_SEARCH, "The search that values the plays: mc or tree, with parameters.", "SPEC")
     replicates: Count = option(REVIEW_REPLICATES, f"Searches of each choice with fresh samples, at least {MIN_REPLICATES}.")

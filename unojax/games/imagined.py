@@ -168,7 +168,7 @@ def _of_theirs(seen: Observation, event: Event, who: str, me: str) -> _Hidden:
     some = np.where(fits & (cards.COLOR_OF_TYPE >= 0), unseen, 0)
     some = some if some.any() else np.where(fits, unseen, 0)
     if not some.any():
-        raise ValueError(f"{who} can't pass: no card that is not seen goes on {_top(seen)}")
+        raise ValueError(f"{who} can't pass: no card that is not seen matches {_top(seen)}")
     return _Hidden(_with_one(some, unseen, held), drawn=int((some > 0).argmax()))
 
 
@@ -182,7 +182,7 @@ def _for_play(seen: Observation, event: Event, who: str, me: str) -> _Hidden:
     if seen.has_drawn and rules.play_drawn != "may":
         raise ValueError(f"{who} can't play {event}: {who} must draw on")
     if not fitting_types(seen)[played]:
-        raise ValueError(f"{who} can't play {event}: it does not go on {_top(seen)}")
+        raise ValueError(f"{who} can't play {event}: it does not match {_top(seen)}")
     if not unseen[played]:
         raise ValueError(f"{who} can't play {event}: {_where(seen, played, me)}")
     others = unseen - _unit(played)
@@ -192,7 +192,7 @@ def _for_play(seen: Observation, event: Event, who: str, me: str) -> _Hidden:
         others = np.where(forbids, 0, others)
     rest = _fill(others, held - 1)
     if rest is None:
-        raise ValueError(f"{who} can't play {event}: of {held} cards one must be another that goes on {_top(seen)}")
+        raise ValueError(f"{who} can't play {event}: of {held} cards one must be another that matches {_top(seen)}")
     return _Hidden(rest + _unit(played), drawn=played if seen.has_drawn else game.NONE)
 
 
@@ -229,7 +229,7 @@ def _for_draw(seen: Observation, event: Event, who: str) -> _Hidden:
         # If a drawn card may be played, only an unplayable one makes a player draw again.
         kept = np.where(fits, 0, left) if rules.play_drawn == "may" else left
         if not kept.any():
-            raise ValueError(f"{who} can't draw on: any card that is not seen goes on {_top(seen)}")
+            raise ValueError(f"{who} can't draw on: any card that is not seen matches {_top(seen)}")
         return _Hidden(_with_one(kept, left, held), picks, int((kept > 0).argmax()), color)
     if rules.may_draw and due:
         return _Hidden(cards.first(left, held).astype(int), picks, color=color)
@@ -237,7 +237,7 @@ def _for_draw(seen: Observation, event: Event, who: str) -> _Hidden:
     if hand is None:
         others = int(np.where(fits, 0, left).sum())
         raise ValueError(
-            f"{who} can't draw: of {held} cards one goes on {_top(seen)}, since only {others} of the cards not seen don't"
+            f"{who} can't draw: of {held} cards one matches {_top(seen)}, since only {others} of the cards not seen don't"
         )
     return _Hidden(hand, picks, color=color)
 

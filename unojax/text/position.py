@@ -324,8 +324,8 @@ def _check_turn(state: State) -> None:
     plays = int(_legal_mask(state).sum()) > 1
     if penalty or not (plays if may_play and not goes_on else may_play or goes_on) or state.terminated:
         raise ValueError(
-            f"the turn can't go on after {name} was drawn: that needs rules with play_drawn='may' and a card that may be played, "
-            "or draw_until_playable and one that may not, and no penalty"
+            f"the turn can't continue after {name} was drawn: that needs rules with play_drawn='may' and a card that may be "
+            "played, or draw_until_playable and one that may not, and no penalty"
         )
 
 

@@ -38,6 +38,7 @@ class _Words:
         self.answer_four = _answer(rules, "Wild+4", is_free=rules.may_draw or self.challenge)
         self.answers_start = rules.stacking and rules.start_effects == "forfeit"
         self.until = rules.draw_until_playable
+        self.unknown = ", ".join(f"{name}={getattr(rules, name)!r}" for name in rules.unknown)
 
 
 def _answer(rules: Rules, name: str, *, is_free: bool) -> str:
@@ -230,6 +231,7 @@ _SENTENCES: Final[dict[str, tuple[tuple[_Sentence, ...], ...]]] = {
             (lambda w: w.rules.step_penalty, "At each step before the end, both players' rewards are {penalty}."),
         ),
     ),
+    "Not described here": (((lambda w: w.unknown, "{unknown}."),),),
     "Left out of the official sheet": (
         ((lambda w: w.rules.name == "official", 'Calling "UNO" with one card left, and the 2 cards for forgetting it.'),),
         (

@@ -110,7 +110,7 @@ def why_not(view: Observation, playable: Collection[int], card_type: int, *, not
         return f"You must draw {count_words(scene.penalty)}"
     if scene.has_drawn:
         if not playable:
-            return "You go on drawing until a card can be played"
+            return "You continue drawing until a card can be played"
         return f"Only {_name(int(view.drawn), notation=notation)}, just drawn, can be played"
     if card_type == cards.WILD_DRAW_FOUR_TYPE and rules.wild_draw_four == "no_color":
         return f"{name} needs a hand without {cards.COLOR_NAMES[scene.color]}"
@@ -119,13 +119,13 @@ def why_not(view: Observation, playable: Collection[int], card_type: int, *, not
     color, rank = cards.COLOR_OF_TYPE[card_type], cards.RANK_OF_TYPE[card_type]
     if rank >= cards.WILD or color == scene.color or rank == view.top_rank:
         return f"{capitalized(name)} can't be played under these rules"
-    return f"{capitalized(name)} does not go on {top_words(scene, notation=notation)}"
+    return f"{capitalized(name)} does not match {top_words(scene, notation=notation)}"
 
 
 def result_words(scene: Scene, names: tuple[str, str] = PLAYERS) -> str:
     """Return the result of the game in words. Raises ValueError if it is not over."""
     if scene.result is None:
-        raise ValueError("the game goes on")
+        raise ValueError("the game is not over")
     if scene.winner == NO_WINNER:
         return scene.result
     return f"{names[scene.winner]} {_verb('win', names[scene.winner])}"
