@@ -91,7 +91,7 @@ class Session:
             for step in past.steps:
                 session.play(step.action)
         if session.record.end != saved.end:
-            raise ValueError("the deal and the draws of the saved game are not those of its seed, so it can't go on")
+            raise ValueError("the deal and the draws of the saved game are not those of its seed, so it can't continue")
         return session
 
     def rematch(self) -> Session:
