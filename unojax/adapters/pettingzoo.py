@@ -104,9 +104,6 @@ class UnoAEC(AECEnv):
             return None
         return format_observation(self._game.observation(int(self._game.shown.current_player)))
 
-    def close(self) -> None:
-        """Do nothing: no resource is open."""
-
     def _show(self) -> None:
         shown = self._game.shown
         self.rewards = {name: float(shown.rewards[player]) for player, name in enumerate(AGENTS)}

@@ -148,7 +148,7 @@ class _Game(HostGame):
     def step_back(self) -> bool:
         if not self._past:
             return False
-        self.restore(*self._past.pop())
+        self.seats, self.shown = self._past.pop()
         return True
 
     def get_player_id(self) -> int:

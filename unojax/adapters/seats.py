@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,8 @@ from unojax.device.forks import check_not_forked
 from unojax.device.tracing import traced_once
 from unojax.game import Packed, State
 from unojax.observation import Observation, determinize, observe_packed
+
+_Tree = TypeVar("_Tree")
 
 PLAYERS: Final = (0, 1)
 _REMEMBERS: Final = 1 << 30
@@ -169,19 +171,19 @@ class HostGame:
 
     def observation(self, player: int) -> Observation:
         """Return a player's observation, NumPy."""
-        return jax.device_get(_observe(self.seats, np.int8(player)))
+        return _fetch(_observe(self.seats, np.int8(player)))
 
     def state(self) -> State:
         """Return the whole position, NumPy."""
-        return jax.device_get(_unpack(self.seats))
-
-    def restore(self, seats: Seats, shown: Shown) -> None:
-        """Return to an earlier position of the same game."""
-        self.seats, self.shown = seats, shown
+        return _fetch(_unpack(self.seats))
 
     def _keep(self, made: tuple[Seats, Shown]) -> None:
-        # Not `jax.device_get`, which takes longer than a step for so small arrays on a CPU.
-        self.seats, self.shown = made[0], Shown(*map(np.asarray, made[1]))
+        self.seats, self.shown = made[0], _fetch(made[1])
+
+
+def _fetch(tree: _Tree) -> _Tree:
+    """Return arrays as NumPy. `jax.device_get` takes longer than a step of one game on a CPU."""
+    return jax.tree.map(np.asarray, tree)
 
 
 def game_key(key: Array, place: ArrayLike) -> Array:
