@@ -54,6 +54,26 @@ def test_loops_may_begin_with_a_constant():
         np.testing.assert_array_equal(mapped(x), [[6.0, 12.0]] * len(LOOPS))
 
 
+def test_without_checks_of_types_bodies_are_traced_as_often_as_outside():
+    """Each of the nested loops would otherwise be traced twice, and the innermost one eight times."""
+    traced = []
+
+    def nested(depth: int, x: Array) -> Array:
+        if depth == 0:
+            traced.append(x)
+            return x + 1
+        return control.fori_loop(0, 2, lambda _, y: nested(depth - 1, y), x)
+
+    def count(mapped: Any) -> int:
+        traced.clear()
+        mapped.trace(np.zeros(2, np.float32))
+        return len(traced)
+
+    three_deep = partial(nested, 3)
+    outside = count(jax.jit(jax.vmap(three_deep)))
+    assert count(shared(three_deep, check_vma=False)) == outside < count(shared(three_deep))
+
+
 def test_one_branch_may_give_a_constant():
     def choose(x: Array) -> tuple[Array, Array]:
         zeros, is_positive = jnp.zeros(1), x[0] > 0

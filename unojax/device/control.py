@@ -55,8 +55,13 @@ def switch(index: ArrayLike, branches: Sequence[Callable[..., _Out]], *operands:
 
 
 def _is_shared() -> bool:
-    """Return whether this runs inside `shard_map`."""
-    return bool(jax.sharding.get_abstract_mesh().manual_axes)
+    """Return whether this runs inside a `shard_map` that checks types (`check_vma`).
+
+    Without checks there is nothing to cast, and finding that out would trace the body of every loop twice, and of a loop in it
+    four times.
+    """
+    axes = jax.sharding.get_abstract_mesh().manual_axes
+    return bool(axes) and bool(_axes_of(jax.eval_shape(partial(lax.axis_index, axes[0]))))
 
 
 def _settle(body: Callable[[_Carry], _Carry], carry: _Carry) -> _Carry:
