@@ -30,7 +30,7 @@ from jax import Array
 
 from unojax import bits, table
 from unojax.agents import RESIGN, Agent, PolicyAgent
-from unojax.arena.lanes import JUDGE, MatchLanes, Seats, Step, chunk_of, fold, mover_of
+from unojax.arena.lanes import JUDGE, BatchStep, MatchLanes, Seats, chunk_of, fold, mover_of
 from unojax.device import struct
 from unojax.device.batching import for_chosen
 from unojax.device.mesh import program_of_batch
@@ -68,7 +68,7 @@ class Judge:
             return jnp.full(len(lanes.forced), 0.5, jnp.float32)
         return _value_deals(Argument(self), seats, lanes)
 
-    def decisions(self, step: Step) -> Array | float:
+    def decisions(self, step: BatchStep) -> Array | float:
         """Estimate the change of A's points by the agents' legal actions: float32[G], 0 without a decision."""
         return _value_decisions(Argument(self), step.seats, step.before, step.actions) if any(self.differs) else 0.0
 

@@ -73,7 +73,7 @@ class MatchLanes(NamedTuple):
     num_choices: Array
 
 
-class Step(NamedTuple):
+class BatchStep(NamedTuple):
     """A step of all games.
 
     Attributes:
@@ -107,7 +107,7 @@ class Side:
         """Return the agent's actions at its decisions: int32[G], -1 elsewhere."""
         return self._call(decide, self.memory, seats, lanes)
 
-    def remember(self, step: Step) -> None:
+    def remember(self, step: BatchStep) -> None:
         """Update the memories of the games that the step has advanced."""
         # Most policies have no memory.
         if jax.tree.leaves(self.memory):
@@ -122,7 +122,7 @@ class Side:
             self.seconds += time.perf_counter() - began
 
 
-def play_steps(key: Array, sides: Sequence[Side], pairs: np.ndarray, *, rules: Rules, batch_size: int) -> Iterator[Step]:
+def play_steps(key: Array, sides: Sequence[Side], pairs: np.ndarray, *, rules: Rules, batch_size: int) -> Iterator[BatchStep]:
     """Play both games of some pairs, and yield each step: at least one, to compile the programs.
 
     Args:
@@ -145,7 +145,7 @@ def play_steps(key: Array, sides: Sequence[Side], pairs: np.ndarray, *, rules: R
         actions = [side.decide(seats, lanes) for side in sides[:2]]
         after, counts = advance(seats, lanes, actions)
         num_live, num_wrong = np.asarray(counts).sum(0).tolist()
-        step = Step(seats, lanes, actions, after, num_left - num_live)
+        step = BatchStep(seats, lanes, actions, after, num_left - num_live)
         if num_wrong:
             raise AgentError(_describe_illegal(sides, pairs, step))
         yield step
@@ -154,7 +154,7 @@ def play_steps(key: Array, sides: Sequence[Side], pairs: np.ndarray, *, rules: R
         lanes, num_left, is_over = after, num_live, num_live == 0
 
 
-def _describe_illegal(sides: Sequence[Side], pairs: np.ndarray, step: Step) -> str:
+def _describe_illegal(sides: Sequence[Side], pairs: np.ndarray, step: BatchStep) -> str:
     slot = int(np.flatnonzero(np.asarray(step.after.state.error))[0])
     which = slot % 2
     state = jax.tree.map(lambda leaf: leaf[slot], step.before.state)
