@@ -51,6 +51,13 @@ def test_each_kind_of_arguments_is_compiled_once_and_gives_what_the_function_giv
         assert traces() == 1
 
 
+def test_a_program_may_have_no_static_argument():
+    program = Program(lambda x, y: x + y, is_light=True)
+    program.compile(np.int32(0), np.int32(0))
+    with jax.no_tracing():
+        assert int(program(np.int32(2), np.int32(3))) == 5
+
+
 def test_a_program_is_compiled_ahead_with_the_shapes_of_its_results():
     counted = Counted()
     counted.program.compile(*jax.eval_shape(lambda: (KEY, WEIGHTS)), rules=RULES)

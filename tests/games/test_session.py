@@ -12,8 +12,9 @@ from tests.cli.by_script import lines, talk
 from tests.games.playing import AGENT, session_from
 from tests.games.playing import SESSION_RULES as RULES
 from tests.helpers import assert_trees_equal
-from unojax import cards, parse_position
+from unojax import Rules, cards, parse_agent, parse_position
 from unojax.agents import RESIGN
+from unojax.games import session as sessions
 from unojax.games.session import Session, draw_seat
 from unojax.games.tally import Tally
 from unojax.rules import MATCH_POINTS
@@ -34,6 +35,13 @@ def test_compiling_beforehand_changes_nothing():
     assert len(first.steps) > 4
     assert [step.action for step in first.steps] == [step.action for step in again.steps]
     assert_trees_equal(again.replay().end, first.replay().end)
+
+
+def test_decisions_without_a_loop_are_compiled_quickly():
+    """A network's or a policy's decisions; a search plays games."""
+    for spec, is_quick in (("value", True), ("linear", True), ("mc:rollouts=8", False)):
+        chosen = Session(parse_agent(spec), seat=0, seed=2, rules=Rules())._answer_choice
+        assert chosen is (sessions._quick_answer if is_quick else sessions._answer), spec
 
 
 def test_taking_back_leads_to_the_last_choice_and_the_same_moves_to_the_same_game():

@@ -167,7 +167,7 @@ def compile_advance(updater: Updater, key: Array, observation: Observation) -> N
         _update.compile(key, shapes_of(updater, key, observation), observation, observation, updater=updater)
 
 
-@partial(Program, static="updater")
+@partial(Program, static="updater", is_light=True)
 def _init(key: Array, observation: Observation, *known: ArrayLike, updater: Updater) -> Any:
     return updater.init(key, observation, *known)
 
@@ -205,7 +205,7 @@ def _given_hand(key: Array, belief: Any, observation: Observation, hand: Array, 
     return updater.given_hand(key, belief, observation, hand)
 
 
-@partial(Program, static="updater")
+@partial(Program, static="updater", is_light=True)
 def _look(key: Array, belief: Any, observation: Observation, *, updater: Updater) -> tuple[BeliefSummary, Array]:
     return summarize(updater.hands(key, belief, observation), observation), jnp.asarray(updater.count_probs(belief, observation))
 

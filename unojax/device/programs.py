@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from threading import Lock
 from typing import Any, Final
 
 import jax
+from jaxlib.version import __version__ as jaxlib_version
 
 from unojax.device.platform import Platform, platform
 
 _ALIVE: Final = 8
 """Compiled programs that a process keeps for each function."""
+# Later releases have no other way to build a fusion, and reject the option.
+_QUICK: Final[dict[str, str | bool]] = {"xla_cpu_use_fusion_emitters": False} if jaxlib_version.startswith("0.10.") else {}
+"""Options of a CPU's compiler: compilation takes 0.6 of the CPU time, loops at most 1.2 times as long; the bits are the same."""
+_LIGHT: Final[dict[str, str | bool]] = {**_QUICK, "xla_backend_optimization_level": "0"}
+"""Leaves out the optimizations of LLVM too: compilation takes 0.4 of the CPU time, loops some ten times as long."""
 _Types = tuple[tuple[tuple[int, ...], Any], ...]
 """Shape and type of each leaf."""
 
@@ -24,16 +30,16 @@ class Program:
     advance, in another thread too. A caller waits for a program that is being compiled; `jax.jit` would compile it twice.
     Threads compile different programs at the same time.
 
+    Such a program runs a few times, so that a person waits for its compilation above all. On a CPU it is compiled by `_QUICK`.
+
     Args:
         function: Pure function.
-        static: Name of its static argument, hashable and passed by name.
-        is_light: Whether to compile for a CPU without the optimizations of LLVM, for a program that runs a few times: the results
-            are the same, compilation takes two thirds of the CPU time, and a loop some ten times as long.
+        static: Name of its static argument, hashable and passed by name; None without one.
+        is_light: Whether to compile by `_LIGHT` on a CPU, for a program that takes milliseconds.
     """
 
-    def __init__(self, function: Callable[..., Any], *, static: str, is_light: bool = False):
-        self._function, self._static = function, static
-        self._options: dict[str, str | bool] | None = {"xla_backend_optimization_level": "0"} if is_light else None
+    def __init__(self, function: Callable[..., Any], *, static: str | None = None, is_light: bool = False):
+        self._options = _LIGHT if is_light else _QUICK
         self._jitted = jax.jit(function, static_argnames=static)
         self._compiled = lru_cache(_ALIVE)(self._once)
         self._lock = Lock()
@@ -52,19 +58,19 @@ class Program:
 
     def shapes(self, *args: Any, **static: Any) -> Any:
         """Return the results' shapes and types, each a `jax.ShapeDtypeStruct`. Traced, not compiled."""
-        return jax.eval_shape(partial(self._function, **static), *args)
+        return self._jitted.eval_shape(*args, **static)
 
     def _get(self, leaves: list[Any], treedef: Any, static: dict[str, Any]) -> jax.stages.Compiled:
         types = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
         with self._lock:
-            once = self._compiled(types, treedef, static[self._static], platform())
+            once = self._compiled(types, treedef, tuple(static.items()), platform())
         return once.result()
 
-    def _once(self, types: _Types, treedef: Any, static: Any, made_for: Platform) -> _Once:
+    def _once(self, types: _Types, treedef: Any, static: tuple[tuple[str, Any], ...], made_for: Platform) -> _Once:
         del made_for  # Separates programs made under `tuned_for`.
         shapes = jax.tree.unflatten(treedef, [jax.ShapeDtypeStruct(*one) for one in types])
         options = self._options if jax.default_backend() == "cpu" else None
-        return _Once(lambda: self._jitted.lower(*shapes, **{self._static: static}).compile(options))
+        return _Once(lambda: self._jitted.lower(*shapes, **dict(static)).compile(options))
 
 
 class _Once:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import jax
+from functools import partial
+
 import numpy as np
 from jax import Array
 
 from unojax import cards
+from unojax.device.programs import Program
 from unojax.observation import Observation
 
 
@@ -22,6 +24,6 @@ def choices(view: Observation) -> np.ndarray:
     return plays if legal.sum() > 1 or not legal[cards.DRAW] else np.zeros_like(plays)
 
 
-@jax.jit
+@partial(Program, is_light=True)
 def _legal_mask(view: Observation) -> Array:
     return view.legal_mask

@@ -18,6 +18,7 @@ from jax import Array
 
 from unojax import bits, cards, game, text
 from unojax.decks import is_int
+from unojax.device.programs import Program
 from unojax.device.static import Argument
 from unojax.game import State
 from unojax.games.record import Trajectory, play_game
@@ -214,8 +215,8 @@ def _play(policies: Argument, key: Array, *, num_steps: int, rules: Rules) -> Tr
     return play_game(key, (pair[0], pair[-1]), num_steps=num_steps, rules=rules)
 
 
-_step = jax.jit(game.step)
-_legal_mask = jax.jit(game.legal_mask)
+_step = Program(game.step, is_light=True)
+_legal_mask = Program(game.legal_mask, is_light=True)
 
 
 @jax.jit

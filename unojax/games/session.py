@@ -18,7 +18,7 @@ import numpy as np
 from jax import Array
 
 from unojax import cards, game, text
-from unojax.agents import RESIGN, Agent, Memory, act, faults_of, next_game, reveal, update
+from unojax.agents import RESIGN, Agent, Memory, PolicyAgent, act, faults_of, next_game, reveal, update
 from unojax.device import static
 from unojax.device.blame import blamed_on
 from unojax.device.programs import Program
@@ -31,6 +31,7 @@ from unojax.games.seen import Seen
 from unojax.observation import Observation, observe
 from unojax.rules import POINTS, Rules, agreed_rules
 from unojax.text import format_position
+from unojax.value.agent import ValueAgent
 
 _DEAL, _DRAW, _AGENT, _ADVICE, _SEAT = range(5)
 """Random streams. The streams of the agent and the advice do not affect the draws."""
@@ -64,6 +65,8 @@ class Session:
         self.seat, self.seed, self.rules = seat, seed, rules if start is None else agreed_rules(start.rules, rules)
         self._agent, self.has_given_up = agent, False
         self._numbers, self._skeleton = static.split((agent,))
+        # A policy or a network decides in milliseconds; a search, or an agent of the user, may take long.
+        self._answer_choice = _quick_answer if isinstance(agent, PolicyAgent | ValueAgent) else _answer
         self._key_draw, self._key_agent = (jax.random.fold_in(key, stream) for stream in (_DRAW, _AGENT))
         start = _deal(jax.random.fold_in(key, _DEAL), rules=rules) if start is None else start
         self.start, views = jax.device_get((start, _observe(start)))
@@ -107,7 +110,7 @@ class Session:
         """Return functions that each compile one program, slowest first. They raise as `reply`."""
         view, mover = self._views[0][1 - self.seat], self._views[0][int(self.start.current_player)]
         begin = self._to_begin(view)
-        memory = partial(_ask_memory.shapes, self._numbers, *begin[1:], asked=(self._skeleton, begin[0]))
+        memory = partial(_quick_answer.shapes, self._numbers, *begin[1:], asked=(self._skeleton, begin[0]))
 
         def prepare(program: Program, question: Callable[..., Any], *after_memory: Any) -> None:
             with self._blaming:
@@ -115,10 +118,10 @@ class Session:
                 program.compile(self._numbers, key, memory(), *after_memory, asked=(self._skeleton, question))
 
         return [
-            partial(prepare, _ask_memory, update, view, np.int32(cards.DRAW), view),
-            partial(prepare, _ask_choice, _choose, self.start, view),
+            partial(prepare, _quick_answer, update, view, np.int32(cards.DRAW), view),
+            partial(prepare, self._answer_choice, _choose, self.start, view),
             lambda: play_action(self.start, int(legal_actions(mover).argmax()), self._key_draw),
-            lambda: self._ask(_ask_memory, *begin),
+            lambda: self._ask(_quick_answer, *begin),
         ]
 
     @property
@@ -204,7 +207,9 @@ class Session:
         view, legal = self._views[-1][1 - self.seat], self._agents_choices
         if len(legal) == 1:
             return legal[0]
-        action = int(self._ask(_ask_choice, _choose, self._key(_ACT, len(self.steps)), self._remember(), self._state, view))
+        action = int(
+            self._ask(self._answer_choice, _choose, self._key(_ACT, len(self.steps)), self._remember(), self._state, view)
+        )
         if action not in (RESIGN, *legal):
             allowed = ", ".join(map(text.format_action, legal))
             raise OpponentError(f"the opponent chose action {action}, which is not legal; it may only: {allowed}")
@@ -265,10 +270,10 @@ class Session:
         """Update the agent with all new events, and return its memory."""
         agent = 1 - self.seat
         if self._num_told < 0:
-            self._memory, self._num_told = self._ask(_ask_memory, *self._to_begin(self._views[0][agent])), 0
+            self._memory, self._num_told = self._ask(_quick_answer, *self._to_begin(self._views[0][agent])), 0
         for number in range(self._num_told, len(self.steps)):
             around = (self._views[number][agent], np.int32(self.steps[number].action), self._views[number + 1][agent])
-            self._memory = self._ask(_ask_memory, update, self._key(_UPDATE, number), self._memory, *around)
+            self._memory = self._ask(_quick_answer, update, self._key(_UPDATE, number), self._memory, *around)
             self._num_told = number + 1
         return self._memory
 
@@ -305,9 +310,9 @@ def _call(numbers: list[Array], *args: Any, asked: tuple[Skeleton, Callable[...,
     return question(agent, *args)
 
 
-_ask_choice: Final = Program(_call, static="asked")
-_ask_memory: Final = Program(_call, static="asked", is_light=True)
-"""For questions about the memory: they take milliseconds, and the first reply waits until they are compiled."""
+_answer: Final = Program(_call, static="asked")
+_quick_answer: Final = Program(_call, static="asked", is_light=True)
+"""For questions that take milliseconds, as all about the memory do: the first reply waits until they are compiled."""
 
 
 def _begin(agent: Agent, key: Array, view: Observation) -> Memory:
@@ -319,11 +324,11 @@ def _choose(agent: Agent, key: Array, memory: Memory, state: State, view: Observ
     return act(agent, key, memory, view, view.legal_mask)
 
 
-@partial(jax.jit, static_argnames="rules")
+@partial(Program, static="rules", is_light=True)
 def _deal(key: Array, *, rules: Rules) -> State:
     return game.init(key, rules=rules)
 
 
-@jax.jit
+@partial(Program, is_light=True)
 def _observe(state: State) -> tuple[Observation, Observation]:
     return observe(state, 0), observe(state, 1)
