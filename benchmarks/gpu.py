@@ -47,6 +47,7 @@ from unojax.belief.hands import Hands
 from unojax.belief.opponents import FAMILY, Opponent, parse_opponent, uniform_opponent
 from unojax.belief.updaters import ParticleFilter
 from unojax.device.platform import available_cores, tuned_for
+from unojax.device.shares import ALL
 from unojax.device.static import Argument
 from unojax.game import legal_mask, step
 from unojax.observation import Observation
@@ -398,7 +399,7 @@ def _keys(number: int) -> Array:
 
 def _simulate(gather: Gather, lanes: int) -> tuple[Any, tuple[Any, ...]]:
     policies, rules = (uniform, uniform), Rules()
-    limits = Limits(jnp.uint32(0), jnp.uint32(0))
+    limits = Limits(*map(jnp.uint32, (0, 0, *ALL)))
     started = _shapes(partial(start_run, lanes, policies=policies, rules=rules), limits)
     seed = (jnp.uint32(0), jnp.uint32(0))
     options = {"truncates": False, "gather": gather, "on": run.platform()}

@@ -1,8 +1,8 @@
 """Calibration of the win probabilities in boards, advice and reviews.
 
-Two agents play games. An adviser has the view of player 0 and tracks the belief over the opponent's hand and type. At every
-eighth step, its win probability of player 0 (`unojax.search.win_estimate`) is compared with the result of the game. A drawn game
-is half a win. Games are independent, and standard errors are over games.
+Two agents play duplicate deals. An adviser has the first agent's view and tracks the belief over the opponent's hand and type.
+At every eighth step, its win probability of that agent (`unojax.search.win_estimate`) is compared with the result of the game. A
+drawn game is half a win. Deals are independent, and standard errors are over deals, each of two games.
 
 If both agents are policies, a position's result is the share of games won in rollouts of these policies from its true state. This
 share has the mean of the result without the luck of later draws, so that a sixteenth of the games gives the same errors.
@@ -12,20 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from benchmarks import harness
 from benchmarks.harness import Config, Task
-from unojax import agents, game
-from unojax.agents import Agent, PolicyAgent
+from unojax.agents import Agent, Memory, PolicyAgent, reveal
 from unojax.analysis.estimates import estimate_ratio
+from unojax.arena.lanes import MatchLanes, Seats, Side, chunk_of, fold, play_steps, results
+from unojax.device.batching import for_chosen
 from unojax.games.advising import read_search
-from unojax.observation import observe
+from unojax.observation import observe_packed
 from unojax.policies import PackedPolicy
 from unojax.rules import Rules, as_rules
 from unojax.search import ADVISER_MODEL
@@ -36,8 +38,9 @@ from unojax.specs import parse_agent
 _EVERY: Final = 8
 """Steps between two judged positions."""
 _BATCH: Final = 64
-"""Number of games in a program."""
-_START, _SAY, _STEP, _ACT, _UPDATE, _ADVISE, _JUDGE = range(7)
+"""Number of deals in a program."""
+_PREDICT: Final = 4
+"""Purpose of a deal's key, beside those in `unojax.arena.lanes`."""
 
 
 @harness.benchmark(
@@ -54,9 +57,9 @@ _START, _SAY, _STEP, _ACT, _UPDATE, _ADVISE, _JUDGE = range(7)
 def win_calibration(config: Config) -> Iterator[Task]:
     """Predicted win probabilities in games of two agents against the results, by rules and by opponent model of the adviser."""
     if len(config.agents) != 2:
-        raise ValueError(f"--agents must be two, player 0 and player 1, got {len(config.agents)}")
-    if config.games < 2:
-        raise ValueError("--games must be at least 2, from which standard errors come")
+        raise ValueError(f"--agents must be two, the advised one and its opponent, got {len(config.agents)}")
+    if harness.even(config.games) < 4:
+        raise ValueError("--games must be at least 4, from whose deals standard errors come")
     if config.rollouts < 2:
         raise ValueError("--rollouts must be at least 2, from which standard errors come")
     for name in config.decks:
@@ -80,14 +83,14 @@ def measure(config: Config, rules: str, model: str) -> dict[str, Any]:
 
 
 class Said(NamedTuple):
-    """Win probabilities of player 0 in G games, at S positions of each.
+    """Win probabilities of the first agent in D deals, at S positions of their two games.
 
     Attributes:
-        counted: bool[G, S] True if the game reached the position and its result is known: by rollouts, or because the game ended
+        counted: bool[D, S] True if the game reached the position and its result is known: by rollouts, or because the game ended
             within `max_steps`.
-        predicted: float[G, S] predicted probability.
-        result: float[G, S] share of rollouts won from the true state; without them 1 for a win of player 0, 0 for a loss, 1/2 for
-            a drawn game.
+        predicted: float[D, S] predicted probability.
+        result: float[D, S] share of rollouts won from the true state; without them 1 for a win, 0 for a loss, 1/2 for a drawn
+            game.
     """
 
     counted: np.ndarray
@@ -96,24 +99,33 @@ class Said(NamedTuple):
 
 
 def play(config: Config, rules: Rules, adviser: str) -> Said:
-    """Play the games, and predict a win of player 0 at their positions."""
-    search = read_search(adviser, rules)
-    players = tuple(parse_agent(spec, rules=rules) for spec in config.agents)
-    play_one = partial(_one_game, config=config, rules=rules, search=search, players=players, judge=_judge(players, rules))
-    program = jax.jit(partial(lax.map, play_one))
+    """Play the games, and predict a win of the first agent at their positions."""
+    search, agents = read_search(adviser, rules), [parse_agent(spec, rules=rules) for spec in config.agents]
+    predict = partial(_predict, search=search, judge=_judge(agents, rules), num_samples=config.rollouts)
     parts = []
-    for first in range(0, config.games, _BATCH):
-        numbers = jnp.arange(first, first + _BATCH)
-        keys = jax.vmap(partial(jax.random.fold_in, jax.random.key(config.seed)))(numbers)
-        parts.append(jax.device_get(program(keys)))
-    predicted, judged, winner, is_over = (np.concatenate(field)[: config.games] for field in zip(*parts, strict=True))
-    result = np.where(winner < 0, 0.5, (winner == 0).astype(float))
+    for first in range(0, config.games // 2, _BATCH):
+        pairs = np.arange(first, min(first + _BATCH, config.games // 2))
+        # The adviser observes the first agent's games.
+        sides = [Side(agents[0], 0), Side(agents[1], 1), Side(search, 0)]
+        said = np.full((2 * _BATCH, (config.max_steps - 1) // _EVERY, 2), np.nan)
+        steps = play_steps(jax.random.key(config.seed), sides, pairs, rules=rules, batch_size=2 * _BATCH)
+        step = None
+        for number, step in enumerate(islice(steps, config.max_steps)):
+            if number and number % _EVERY == 0:
+                said[:, number // _EVERY - 1] = predict(sides[2].memory, step.seats, step.before)
+        assert step is not None, "one step at least"
+        winner, is_over = jax.device_get((results(step.after)[0], step.after.state.is_over))
+        won = np.where(winner < 0, 0.5, winner == np.asarray(step.seats.game))
+        parts.append([of_games[: 2 * len(pairs)] for of_games in (said, won, is_over)])
+    said, won, is_over = map(np.concatenate, zip(*parts, strict=True))
+    predicted, judged = said[..., 0], said[..., 1]
     counted = ~np.isnan(predicted) & (~np.isnan(judged) | is_over[:, None])
-    result = np.where(np.isnan(judged), result[:, None], judged)
-    return Said(counted, np.where(counted, predicted, 0.5), result)
+    result = np.where(np.isnan(judged), won[:, None], judged)
+    fields = counted, np.where(counted, predicted, 0.5), result
+    return Said(*(of_games.reshape(config.games // 2, -1) for of_games in fields))
 
 
-def _judge(players: tuple[Agent, ...], rules: Rules) -> SearchAgent | None:
+def _judge(players: list[Agent], rules: Rules) -> SearchAgent | None:
     """Return a search whose rollouts from the true state are games of the players; None unless both are policies."""
     policies = [agent.policy.name for agent in players if type(agent) is PolicyAgent and isinstance(agent.policy, PackedPolicy)]
     if len(policies) < 2:
@@ -121,55 +133,21 @@ def _judge(players: tuple[Agent, ...], rules: Rules) -> SearchAgent | None:
     return monte_carlo(belief="truth", policy=policies[0], opponent=policies[1], rules=rules).counting_wins()
 
 
-class _Game(NamedTuple):
-    """A game in progress: position, memories of the players and of the adviser, float32[S, 2] predictions and results, steps."""
+@partial(jax.jit, static_argnames=("search", "judge", "num_samples"))
+def _predict(
+    memory: Memory, seats: Seats, lanes: MatchLanes, *, search: SearchAgent, judge: SearchAgent | None, num_samples: int
+) -> Array:
+    """Return the adviser's and the judge's win probabilities of the first agent, float32[G, 2]; NaN if there is none."""
 
-    state: game.State
-    memories: tuple[Any, ...]
-    advice: Any
-    said: Array
-    step: Array
-
-
-def _one_game(
-    key: Array, *, config: Config, rules: Rules, search: SearchAgent, players: tuple[Agent, ...], judge: SearchAgent | None
-) -> tuple[Array, Array, Array, Array]:
-    """Play a game: float32[S] predictions and results by rollouts, NaN if missing; the winner, int8[], and whether it ended."""
-
-    def key_of(step: Array | int, purpose: int, player: int = 0) -> Array:
-        return jax.random.fold_in(jax.random.fold_in(jax.random.fold_in(key, step), purpose), player)
-
-    def say(now: _Game) -> Array:
-        seen, wins = observe(now.state, 0), partial(win_probability, num_samples=config.rollouts)
-        said, _ = wins(key_of(now.step, _SAY), search, now.advice, seen)
+    def one(memory: Memory, seats: Seats, lanes: MatchLanes) -> Array:
+        state, player = lanes.state, seats.game
+        keys = jax.random.split(fold(seats.key, _PREDICT, player, state.step_count))
+        seen, wins = observe_packed(state, player), partial(win_probability, num_samples=num_samples)
+        said, _ = wins(keys[0], search, memory, seen)
         if judge is None:
             return jnp.stack([said, jnp.nan])
-        return jnp.stack([said, wins(key_of(now.step, _JUDGE), judge, judge.reveal(now.advice, now.state, 0), seen)[0]])
+        return jnp.stack([said, wins(keys[1], judge, reveal(judge, memory, state, player), seen)[0]])
 
-    def one_step(now: _Game) -> _Game:
-        is_due = (now.step > 0) & (now.step % _EVERY == 0)
-        said = lax.cond(is_due, lambda now: now.said.at[now.step // _EVERY - 1].set(say(now)), lambda now: now.said, now)
-        before, mover = [observe(now.state, player) for player in range(2)], now.state.current_player
-
-        def ask(player: int) -> Array:
-            mask = before[player].legal_mask
-            return agents.act(players[player], key_of(now.step, _ACT, player), now.memories[player], before[player], mask)
-
-        action = lax.cond(mover == 0, lambda: ask(0), lambda: ask(1))
-        state = game.step(now.state, action, key_of(now.step, _STEP))
-        after = [observe(state, player) for player in range(2)]
-        memories = tuple(
-            agents.update(agent, key_of(now.step, _UPDATE, player), now.memories[player], before[player], action, after[player])
-            for player, agent in enumerate(players)
-        )
-        advice = search.update(key_of(now.step, _ADVISE), now.advice, before[0], action, after[0])
-        return _Game(state, memories, advice, said, now.step + 1)
-
-    state = game.init(key_of(0, _START), rules=rules)
-    first = [observe(state, player) for player in range(2)]
-    memories = tuple(agent.init(key_of(0, _UPDATE, player + 2), first[player]) for player, agent in enumerate(players))
-    advice = search.init(key_of(0, _ADVISE, 1), first[0])
-    said = jnp.full(((config.max_steps - 1) // _EVERY, 2), jnp.nan)
-    begun = _Game(state, memories, advice, said, jnp.int32(0))
-    end = lax.while_loop(lambda now: ~now.state.is_over & (now.step < config.max_steps), one_step, begun)
-    return end.said[:, 0], end.said[:, 1], end.state.winner, end.state.is_over
+    live = ~lanes.state.is_over
+    nothing = jnp.full((len(live), 2), jnp.nan)
+    return for_chosen(live, chunk_of(len(live)), lambda _, *chunk: jax.vmap(one)(*chunk), (memory, seats, lanes), nothing)

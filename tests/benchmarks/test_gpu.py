@@ -42,6 +42,12 @@ def test_missing_wheels_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert "error: compiling for an H100 needs JAX's CUDA wheels; install them in an environment of their own" in complaint
 
 
+@pytest.mark.parametrize("name", ["simulate, statistics", "simulate, every game", "rollout, counts", "init"])
+def test_programs_are_compiled_for_the_shapes_of_their_arguments(name: str):
+    program, args = gpu.programs(1e-4)[name]()
+    assert jax.tree.leaves(jax.eval_shape(program, *args))
+
+
 def test_parts_share_their_time_in_order_of_worth(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     """All parts compile in parallel; the first one exceeds its time, and the others are measured all the same."""
     started: list[tuple[str, list[str]]] = []

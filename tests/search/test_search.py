@@ -373,18 +373,6 @@ def test_rollouts_follow_the_types_that_the_belief_infers():
     refusals({"types": lambda: jax.eval_shape(agent.estimate, *jax.tree.map(lambda x: x[None], decision))})
 
 
-def test_another_budget_keeps_the_rest():
-    agent = monte_carlo(rollouts=16, belief="unseen", rules=replace(RULES, points=True)).counting_wins()
-    agent = replace(agent, updater=UniformFilter(7))
-    other = agent.with_budget(32)
-    assert (other.budget, other.search.counts_points, other.updater) == (32, False, UniformFilter(7))
-    assert other.name == "mc:belief=unseen,rollouts=32"
-    # An agent with another name than its spec, and a part that its name does not mention.
-    changed = replace(agent, name="mine", search=replace(agent.search, discount=0.5))
-    other = changed.with_budget(32)
-    assert (other.name, other.budget, other.search.discount) == ("mine", 32, 0.5)
-
-
 def test_refusals():
     names = {"policy": "clever", "model": "clever"}
     options = {
@@ -411,8 +399,6 @@ def test_refusals():
             "discount (of a leaf)": lambda: monte_carlo(leaf="pretrained", discount=0.9),
             "leaf (truncated games)": lambda: monte_carlo(leaf="pretrained", rules=Rules(max_steps=100)),
             "leaf (penalties)": lambda: tree(leaf="pretrained", rules=Rules(step_penalty=0.1)),
-            "rollouts (another budget)": lambda: monte_carlo(belief="unseen").with_budget(1),
-            "simulations (another budget)": lambda: tree(rules=RULES).with_budget(9),
             "nodes (many decisions)": lambda: new_store(2048, 131072),
             "rollouts (too many to number)": lambda: jax.eval_shape(
                 many.act, jax.random.key(0), Remembered((), np.int32(0)), seen, seen.legal_mask

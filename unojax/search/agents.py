@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -35,7 +34,7 @@ from unojax.rules import Rules, agreed_rules
 from unojax.search.monte_carlo import ROUNDS, Estimate, choose, flat_monte_carlo, sample_hands
 from unojax.search.rollouts import Rollouts, Style
 from unojax.search.tree import EXPLORATION, Selection, TreeGuide, new_store
-from unojax.specs import Factory, factory_of, format_spec, settings_of
+from unojax.specs import Factory, format_spec
 
 if TYPE_CHECKING:
     from unojax.search.network_leaf import NetworkLeaf
@@ -155,26 +154,6 @@ class SearchAgent:
     def prior_rollouts(self) -> float:
         """Number of rollouts that a leaf's value counts as; 0 without a leaf."""
         return 0.0 if self.search.leaf is None else self.search.leaf.weight
-
-    @property
-    def budget(self) -> int:
-        """Rollouts of each legal play, or simulations."""
-        return self.search.num_samples
-
-    def with_budget(self, budget: int) -> SearchAgent:
-        """Return the agent with another budget, also in its name if that is a spec.
-
-        Raises:
-            ValueError: If the budget is out of range.
-        """
-        key = "rollouts" if self.search.tree is None else "simulations"
-        _check_budget(key, budget, self.search.stop)
-        name = self.name
-        # A custom name does not contain the budget.
-        with suppress(ValueError):
-            settings, entry = settings_of(name), name.partition(":")[0]
-            name = format_spec(entry, factory_of(entry), settings | {key: budget}) if key in settings else name
-        return replace(self, name=name, search=replace(self.search, num_samples=budget))
 
     def counting_wins(self) -> SearchAgent:
         """Return the agent with wins instead of points as returns."""
