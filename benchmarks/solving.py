@@ -150,11 +150,10 @@ def describe(
         told = zip(treeplex.actions[here].tolist(), behavior[here].tolist(), strict=True)
         return {format_action(action): round(prob, 4) for action, prob in told if prob > 5e-5}
 
-    other = tree.players[1 - player].plan(optimum[1 - player])
-    gains = tree.gains(player, other)
+    gains = tree.gains(player, tree.plan(1 - player, optimum[1 - player]))
     values, _ = treeplex.values(gains, treeplex.best(gains)[1])
     actions = [format_action(action) for action in treeplex.actions[here].tolist()]
-    reach = treeplex.plan(strategies[player])[treeplex.parent[state]]
+    reach = tree.plan(player, strategies[player])[treeplex.parent[state]]
     return {
         "cost": cost,
         "player": player,

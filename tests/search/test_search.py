@@ -20,7 +20,6 @@ from tests.oracle.game import Game
 from unojax import Rules, cards, game, make_state, observe, parse_action
 from unojax.agents import reveal
 from unojax.belief.hands import Hands
-from unojax.belief.updaters import UniformFilter
 from unojax.game import State
 from unojax.search.agents import Remembered, SearchAgent, monte_carlo, tree
 from unojax.search.monte_carlo import Estimate, choose, sample_hands

@@ -24,15 +24,13 @@ def mistakes(tree: Tree, player: int, strategy: np.ndarray, opponent: np.ndarray
     Raises:
         ValueError: If there is no such player, or a strategy does not fit this tree.
     """
-    treeplex = tree.players[check_player(player)]
-    other = tree.players[1 - player]
-    strategy = treeplex.check_strategy(strategy, f"strategy of player {player}")
-    gains = tree.gains(player, other.plan(other.check_strategy(opponent, f"strategy of player {1 - player}")))
+    treeplex, plan = tree.players[check_player(player)], tree.plan(player, strategy)
+    gains = tree.gains(player, tree.plan(1 - player, opponent))
     values, best = treeplex.values(gains, treeplex.best(gains)[1])
     if not treeplex.num_choices:
         return best
-    chosen = np.add.reduceat(values[1:] * strategy[1:], treeplex.first - 1)
-    return treeplex.plan(strategy)[treeplex.parent] * np.maximum(best - chosen, 0.0)
+    chosen = np.add.reduceat(values[1:] * np.asarray(strategy)[1:], treeplex.first - 1)
+    return plan[treeplex.parent] * np.maximum(best - chosen, 0.0)
 
 
 def improve(tree: Tree, strategies: Strategies, against: Strategies | None = None) -> Strategies:
@@ -53,16 +51,12 @@ def improve(tree: Tree, strategies: Strategies, against: Strategies | None = Non
 
 
 def _improve(tree: Tree, player: int, strategy: np.ndarray, opponent: np.ndarray) -> np.ndarray:
-    treeplex, other = tree.players[player], tree.players[1 - player]
+    treeplex = tree.players[player]
     strategy = treeplex.check_strategy(strategy, f"strategy of player {player}")
-    plan = other.plan(other.check_strategy(opponent, f"strategy of player {1 - player}"))
-    values, of_states = treeplex.values(tree.gains(player, plan), strategy)
-    best = np.zeros(treeplex.num_sequences)
-    best[0] = 1.0
+    values, of_states = treeplex.values(tree.gains(player, tree.plan(1 - player, opponent)), strategy)
+    best = treeplex.greedy(values)
     if not treeplex.num_choices:
         return best
     most = np.maximum.reduceat(values[1:], treeplex.first - 1)
-    place = np.where(values[1:] >= most[treeplex.infoset_of], np.arange(1, treeplex.num_sequences), treeplex.num_sequences)
-    best[np.minimum.reduceat(place, treeplex.first - 1)] = 1.0
     keeps = np.append(True, (most - of_states <= _SAME)[treeplex.infoset_of])
     return np.where(keeps, strategy, best)

@@ -12,7 +12,6 @@ they are linear.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import get_args
 
@@ -97,7 +96,6 @@ def cfr(
     variant: Variant = "cfr+",
     tolerance: float | None = None,
     check_every: int = 10,
-    on_progress: Callable[[Progress], object] | None = None,
     state: CFRState | None = None,
 ) -> Solution:
     """Approach an equilibrium.
@@ -108,7 +106,6 @@ def cfr(
         variant: "cfr", "cfr+" or "dcfr", see `unojax.solve.regret`.
         tolerance: Exploitability at which to stop. None: never.
         check_every: Iterations between measurements of the exploitability, each about as long as an iteration.
-        on_progress: Called with each measurement.
         state: State of an earlier run on the same tree.
 
     Raises:
@@ -135,8 +132,6 @@ def cfr(
     while state.iteration < last:
         state = _advance(tree, state, min(check_every, last - state.iteration))
         history.append(Progress(state.iteration, exploitability(tree, state.average(tree))))
-        if on_progress is not None:
-            on_progress(history[-1])
         if tolerance is not None and history[-1].exploitability <= tolerance:
             break
     strategies = state.average(tree)

@@ -75,8 +75,7 @@ def look_back(tree: Tree, against: Strategies | None = None) -> tuple[tuple[list
         hands = None
         if against is not None:
             other = 1 - watch.player
-            plan = tree.players[other].plan(tree.players[other].check_strategy(against[other], f"strategy of player {other}"))
-            hands = watch.hands(tree, places, plan)
+            hands = watch.hands(tree, places, tree.plan(other, against[other]))
         found.append((watch.levels(tree, places[watch.player]), hands))
     return tuple(found)
 

@@ -34,8 +34,8 @@ def value(tree: Tree, strategies: Strategies) -> float:
     Raises:
         ValueError: If a strategy does not fit this tree.
     """
-    first, second = _plans(tree, strategies)
-    return float(first @ tree.gains(0, second))
+    first, second = strategies
+    return float(tree.plan(0, first) @ tree.gains(0, tree.plan(1, second)))
 
 
 def best_response(tree: Tree, player: int, strategy: np.ndarray) -> tuple[float, np.ndarray]:
@@ -44,9 +44,8 @@ def best_response(tree: Tree, player: int, strategy: np.ndarray) -> tuple[float,
     Raises:
         ValueError: If there is no such player, or the strategy does not fit this tree.
     """
-    other = tree.players[1 - check_player(player)]
-    plan = other.plan(other.check_strategy(strategy, f"strategy of player {1 - player}"))
-    return tree.players[player].best(tree.gains(player, plan))
+    treeplex = tree.players[check_player(player)]
+    return treeplex.best(tree.gains(player, tree.plan(1 - player, strategy)))
 
 
 def exploitability(tree: Tree, strategies: Strategies) -> float:
@@ -166,11 +165,3 @@ def _behavior(tree: Tree, player: int, ask: Any) -> np.ndarray:
         )
     # In single precision, normalized in double precision.
     return treeplex.normalize(behavior)
-
-
-def _plans(tree: Tree, strategies: Strategies) -> tuple[np.ndarray, np.ndarray]:
-    first, second = (
-        treeplex.plan(treeplex.check_strategy(strategy, f"strategy of player {player}"))
-        for player, (treeplex, strategy) in enumerate(zip(tree.players, strategies, strict=True))
-    )
-    return first, second

@@ -27,14 +27,13 @@ class _Level(NamedTuple):
     """Information states of one depth.
 
     Attributes:
-        states, here: Ranges of these states, and of their sequences.
+        here: Range of the sequences of these states.
         before: Sequence before each of these sequences.
         begins: Start of each state's sequences among these.
         groups, group_begins: Starts of new parents, among the states and among the sequences.
         parents: These parents.
     """
 
-    states: slice
     here: slice
     before: np.ndarray
     begins: np.ndarray
@@ -109,7 +108,7 @@ class Treeplex:
             groups = np.flatnonzero(np.diff(parents, prepend=-1))
             begins = first - first[0]
             before = self.parent_of[here.start - 1 : here.stop - 1]
-            levels.append(_Level(slice(start, stop), here, before, begins, groups, begins[groups], parents[groups]))
+            levels.append(_Level(here, before, begins, groups, begins[groups], parents[groups]))
         return levels
 
     def check(self, array: np.ndarray, what: str) -> np.ndarray:
@@ -174,15 +173,22 @@ class Treeplex:
 
     def best(self, gains: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the value and the behaviour of the best actions, the first of equal ones."""
-        values, best = np.array(gains), np.zeros(self.num_sequences)
-        best[ROOT] = 1.0
+        values = np.array(gains)
         for level in reversed(self._levels):
             of_states = np.maximum.reduceat(values[level.here], level.begins)
-            is_best = values[level.here] == np.repeat(of_states, self.num_actions[level.states])
-            place = np.where(is_best, np.arange(len(is_best)), len(is_best))
-            best[level.here.start + np.minimum.reduceat(place, level.begins)] = 1.0
             values[level.parents] += np.add.reduceat(of_states, level.groups)
-        return float(values[ROOT]), best
+        return float(values[ROOT]), self.greedy(values)
+
+    def greedy(self, values: np.ndarray) -> np.ndarray:
+        """Return the behaviour of the actions with the highest values, float64[S], the first of equal ones."""
+        best = np.zeros(self.num_sequences)
+        best[ROOT] = 1.0
+        if self.num_choices:
+            of_states = np.maximum.reduceat(values[1:], self._begins)
+            is_best = values[1:] == of_states[self.infoset_of]
+            place = np.where(is_best, np.arange(1, self.num_sequences), self.num_sequences)
+            best[np.minimum.reduceat(place, self._begins)] = 1.0
+        return best
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,6 +230,15 @@ class Tree:
             for player, payoff in zip(self.players, (self.payoff, -self._transposed), strict=True)
         )
         return first, second
+
+    def plan(self, player: int, strategy: np.ndarray) -> np.ndarray:
+        """Return the plan of a player's strategy.
+
+        Raises:
+            ValueError: If there is no such player, or the strategy does not fit this tree.
+        """
+        treeplex = self.players[check_player(player)]
+        return treeplex.plan(treeplex.check_strategy(strategy, f"strategy of player {player}"))
 
     def gains(self, player: int, plan: np.ndarray) -> np.ndarray:
         """Return the payoff of a player's sequences against the other's plan, float64[S]."""
