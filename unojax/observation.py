@@ -147,6 +147,13 @@ def check_counts(observation: Observation, name: str) -> None:
         )
 
 
+def winner_of(observation: Observation) -> int:
+    """Return the winner of a finished game, on the host: 0, 1, or -1 if it is drawn."""
+    # A game ends with an empty hand or by the count; either way the smaller hand wins.
+    mine, theirs, me = int(np.sum(observation.hand)), int(observation.opponent_count), int(observation.player)
+    return game.NO_WINNER if mine == theirs else me if mine < theirs else 1 - me
+
+
 def observe(state: State, player: ArrayLike) -> Observation:
     """Return a player's observation of a state. A traced player other than 0 or 1 sees no hand.
 

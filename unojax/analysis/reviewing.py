@@ -10,13 +10,11 @@ import jax
 
 from unojax.analysis.turns import TrackedTurn, TurnRow, row_of, seen_by
 from unojax.belief.summary import by_card
-from unojax.game import State
 from unojax.games.advising import PlayRow
 from unojax.games.advisor import Advisor, Advisors, Views
 from unojax.games.choices import choices
 from unojax.games.replay import Replay
-from unojax.games.seen import SeenGame, share_of_win
-from unojax.observation import Observation
+from unojax.games.seen import SeenGame
 from unojax.search import REVIEW_REPLICATES, check_replicates
 from unojax.search.agents import SearchAgent
 from unojax.search.pooling import cost_of
@@ -149,29 +147,23 @@ def review(
     check_replicates(replicates)
     key = jax.random.key(seed, impl="threefry2x32")
     seen = seen_by(game, player)
-    advisors, views = Advisors(agent.judging_wins(), key, num_beliefs=replicates), seen.observations
+    advisors = Advisors(agent.judging_wins(), key, num_beliefs=replicates)
     advisor, so_far = advisors.at(seen.back(len(seen.events)))
-    for index in range(len(views)):
+    for index in range(len(seen.observations)):
         on_status(f"turn {index} of {len(seen.events)}")
         advisor_before, before = advisor, so_far
         advisor, so_far = advisors.at(seen.back(len(seen.events) - index))
         advisor.check_explained(so_far)
-        row = row_of(game, seen, index, advisor.look(so_far), number=index)
+        row = row_of(seen, index, advisor.look(so_far), number=index)
         choice = None
         if index and (action := seen.seen[index - 1]).is_mine:
             choice = _choice(advisor_before, action.action, before, replicates)
-        win = _result(row["state"], views[index])
-        if win is None:
+        if row["state"] is not None and row["state"].truncated:
+            win, error = 0.5, 0.0
+        else:
             estimate = advisor.win_estimate(so_far, num_games=max(_GAMES // replicates, 2))
-            win = float(estimate.win_probability), float(estimate.win_error)
-        yield ReviewedTurn(**row, win=win[0], win_error=win[1], choice=choice)
-
-
-def _result(state: State | None, view: Observation) -> tuple[float, float] | None:
-    """Return the player's points in a finished game, without error."""
-    if not (view.terminated or (state is not None and state.truncated)):
-        return None
-    return (share_of_win(view) if view.terminated else 0.5), 0.0
+            win, error = float(estimate.win_probability), float(estimate.win_error)
+        yield ReviewedTurn(**row, win=win, win_error=error, choice=choice)
 
 
 def _choice(advisor: Advisor, action: int, views: Views, replicates: int) -> Choice | None:

@@ -268,14 +268,14 @@ def seen_by(game: Replay | SeenGame, player: int) -> SeenGame:
     return game.since_count()
 
 
-def row_of(game: Replay | SeenGame, seen: SeenGame, index: int, looked: Look, *, number: int) -> dict[str, Any]:
+def row_of(seen: SeenGame, index: int, looked: Look, *, number: int) -> dict[str, Any]:
     """Return the fields of a `TrackedTurn` at position `index` of a game."""
-    whole = game if isinstance(game, Replay) else None
-    state = None if whole is None else whole.states[index]
+    state = seen.states[index] if index < len(seen.states) else None
+    action = seen.seen[index - 1] if index else None
     return {
         "number": number,
-        "seen": seen.seen[index - 1] if index else None,
-        "step": whole.steps[index - 1] if index and whole is not None else None,
+        "seen": action,
+        "step": None if action is None or state is None else Step(action.action, seen.states[index - 1], state),
         "state": state,
         "observation": seen.observations[index],
         "belief": looked.belief,
@@ -301,7 +301,7 @@ def track_turns(game: Replay | SeenGame, player: int, key: Array, updater: Updat
         updater = replace(updater, prior="uniform")
     for index, (view, (belief, info)) in enumerate(zip(views, track(updater, key, views, seen.hands), strict=True)):
         looked = look(updater, jax.random.fold_in(jax.random.fold_in(key, _LOOK), index), belief, view)
-        row = row_of(game, seen, index, looked, number=seen.steps_before + index)
+        row = row_of(seen, index, looked, number=seen.steps_before + index)
         reason = ""
         if info is not None and info.restarted:
             reason = "no particle could explain this turn" if info.depleted else "the game outgrew its capacity"

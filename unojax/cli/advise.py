@@ -94,10 +94,7 @@ class Advise:
 
         setting = output.setting_of(rules)
         position = _read_position() if self.position == output.STDIN else self.position
-        words = {
-            name: getattr(self, name)
-            for name in ("hand", "top", "opponent", "pile", "penalty", "opponent_begins", "history", "player")
-        }
+        words = {name: getattr(self, name) for name in ("hand", "top", "opponent", "pile", "penalty", "opponent_begins")}
         advised, stopped = None, False
         try:
             with output.status(person.COMPILING, quiet=self.quiet) as status, naming_options(self):
@@ -107,7 +104,8 @@ class Advise:
 
                 search = read_search(self.agent, rules)
                 how = {"replicates": self.replicates, "seconds": self.seconds, "seed": self.seed}
-                answers = improve(read_game(position, **words, rules=rules), search, **how, on_status=say)
+                game = read_game(position, words, history=self.history, player=self.player, rules=rules)
+                answers = improve(game, search, **how, on_status=say)
                 # The last answer is shown, also after Ctrl-C.
                 while (latest := next(answers, None)) is not None:
                     advised = latest

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from unojax.analysis.turns import BeliefReport, BeliefTurn, Summary
     from unojax.belief.updaters import ParticleFilter
-    from unojax.games.replay import Replay
     from unojax.games.seen import SeenGame
 
 _MAX_PARTICLES: Final = 2**20
@@ -96,7 +95,6 @@ class ShowBelief:
 
         from unojax.analysis.turns import summarize
         from unojax.belief.updaters import ParticleFilter
-        from unojax.games.seen import SeenGame
 
         filter = ParticleFilter(self.particles, get_opponent(self.opponent_model))
         setting = output.setting_of(rules)
@@ -105,10 +103,11 @@ class ShowBelief:
         with output.status("the game", quiet=self.quiet) as status:
             game = _game(self, key, rules)
             rules = game.start.rules
-            if isinstance(game, SeenGame):
+            if game.shows_one_hand:
                 # The file holds one player's view only.
-                request, game = replace(self, player=cast(Any, game.player), hide_truth=True), game.since_count()
-            first, last = _turns(game)
+                request = replace(self, player=cast(Any, game.player), hide_truth=True)
+            game = game.since_count()
+            first, last = game.steps_before, game.num_steps
             if self.turn is not None and not first <= self.turn <= last:
                 raise ValueError(f"--turn must be in [{first}, {last}], the turns of this game, got {self.turn}")
             # A separate stream: the game is independent of beliefs about it.
@@ -140,23 +139,12 @@ class ShowBelief:
             raise ValueError(f"--particles must be at most {_MAX_PARTICLES}, got {self.particles}")
 
 
-def _turns(game: Replay | SeenGame) -> tuple[int, int]:
-    """Return the numbers of the first and the last turn."""
-    from unojax.games.seen import SeenGame
-
-    if isinstance(game, SeenGame):
-        return game.steps_before, game.num_steps
-    return int(game.start.step_count), int(game.end.step_count)
-
-
-def _show_turns(
-    request: ShowBelief, game: Replay | SeenGame, filter: ParticleFilter, key: Array, status: Status
-) -> list[BeliefTurn]:
+def _show_turns(request: ShowBelief, game: SeenGame, filter: ParticleFilter, key: Array, status: Status) -> list[BeliefTurn]:
     """Show the turns when they are ready, up to the requested one."""
     from unojax.analysis.turns import track_turns
     from unojax.terminal import belief
 
-    with_truth, (_, last) = not request.hide_truth, _turns(game)
+    with_truth, last = not request.hide_truth, game.num_steps
     shows_all = request.json != output.STDOUT and request.turn is None
     # If another program shows the output, a status line would overwrite it.
     shows_status = output.shows_progress(quiet=request.quiet) and (sys.stdout.isatty() or not shows_all)
@@ -182,32 +170,29 @@ def _show_turns(
     return turns
 
 
-def _game(request: ShowBelief, key: Array, rules: Rules) -> Replay | SeenGame:
+def _game(request: ShowBelief, key: Array, rules: Rules) -> SeenGame:
+    """Return the game as the player saw it."""
     import jax
 
     from unojax.games import replay
-    from unojax.text import parse_position
-
-    if request.game is not None:
-        return _saved_game(request.game, request.steps)
-    if request.start is None or request.actions is None:
-        return replay.play(key, load_policies(request.policies)[0], rules=rules, max_steps=request.steps)
-    with blaming("--start"):
-        start = parse_position(request.start, rules=rules)
-    with blaming("--actions"):
-        return replay.replay(start, request.actions, jax.random.fold_in(key, 1), max_steps=request.steps)
-
-
-def _saved_game(path: str, max_steps: int | None) -> Replay | SeenGame:
     from unojax.games.gamefile import read_game
     from unojax.games.seen import SeenGame
+    from unojax.text import parse_position
 
-    saved = read_game(path)
-    with blaming(repr(path)):
-        game = saved.seen() if saved.shows_one_hand else saved.replay()
-    if isinstance(game, SeenGame):
-        return game if max_steps is None else game.back(max(len(game.events) - max_steps, 0))
-    return replace(game, steps=game.steps[:max_steps])
+    steps = request.steps
+    if request.game is not None:
+        saved = read_game(request.game)
+        with blaming(repr(request.game)):
+            game = saved.seen(None if saved.shows_one_hand else request.player)
+        return game if steps is None else game.back(max(len(game.events) - steps, 0))
+    if request.start is None or request.actions is None:
+        played = replay.play(key, load_policies(request.policies)[0], rules=rules, max_steps=steps)
+    else:
+        with blaming("--start"):
+            start = parse_position(request.start, rules=rules)
+        with blaming("--actions"):
+            played = replay.replay(start, request.actions, jax.random.fold_in(key, 1), max_steps=steps)
+    return SeenGame.of(played, request.player)
 
 
 def _tables(request: ShowBelief, turns: list[BeliefTurn], summary: Summary, rules: Rules) -> list[RenderableType]:
@@ -223,9 +208,8 @@ def _tables(request: ShowBelief, turns: list[BeliefTurn], summary: Summary, rule
     return ["", tables.facts(facts | {"Rules": tables.rules_text(rules)})]
 
 
-def _report(request: ShowBelief, game: Replay | SeenGame, turns: list[BeliefTurn], summary: Summary) -> BeliefReport:
+def _report(request: ShowBelief, game: SeenGame, turns: list[BeliefTurn], summary: Summary) -> BeliefReport:
     from unojax.analysis.turns import BeliefReport
-    from unojax.games.replay import Replay
     from unojax.text import format_position
 
     shown = not request.hide_truth
@@ -237,7 +221,7 @@ def _report(request: ShowBelief, game: Replay | SeenGame, turns: list[BeliefTurn
         player=request.player,
         particles=request.particles,
         opponent_model=request.opponent_model,
-        start=format_position(game.start) if shown and isinstance(game, Replay) else None,
+        start=format_position(game.states[0]) if shown and game.states else None,
         actions=" ".join(str(row.action) for row in rows[1:]),
         turns=rows,
         summary=summary,

@@ -39,18 +39,15 @@ class Review:
         check_replicates(self.replicates, "--replicates")
         from unojax.analysis.reviewing import review
         from unojax.games.advising import read_search
-        from unojax.games.gamefile import PERSON, read_game
-        from unojax.games.seen import SeenGame
+        from unojax.games.gamefile import read_game
         from unojax.terminal import review as view
 
         game = read_game(self.file)
         agent = read_search(self.agent, game.rules)
         setting = output.setting_of(game.rules)
-        player = self.player
-        if player is None:
-            player = game.players.index(PERSON) if PERSON in game.players else 0
         with blaming(repr(self.file)):
-            played = game.seen(player) if game.shows_one_hand else game.replay()
+            played = game.seen(self.player)
+        player = played.player
         turns: list[ReviewedTurn] = []
         stopped = False
         with output.status(person.COMPILING, quiet=self.quiet) as status:
@@ -62,8 +59,7 @@ class Review:
         if not turns:
             return EXIT_INTERRUPTED
         if stopped:
-            number = len(played.events if isinstance(played, SeenGame) else played.steps)
-            output.note("review", f"stopped after turn {turns[-1].number} of {number}")
+            output.note("review", f"stopped after turn {turns[-1].number} of {len(played.events)}")
         if self.html is not None:
             output.write_file("--html", self.html, _page(game, turns, player))
 

@@ -206,32 +206,19 @@ def advise(
     """
     words: dict[str, Any] = {"hand": hand, "top": top, "opponent": opponent, "pile": pile, "penalty": penalty}
     words["opponent_begins"] = opponent_begins
-    question.check_words(position, words)
     rules = as_rules(rules)
-    game = read_game(position, **words, history=history, player=player, rules=rules)
+    game = read_game(position, words, history=history, player=player, rules=rules)
     *_, advised = improve(game, read_search(agent, rules), replicates=replicates, seconds=seconds, seed=seed)
     return advised
 
 
-def read_game(
-    position: str | None,
-    hand: str | None,
-    top: str | None,
-    opponent: int | None,
-    *,
-    pile: str = "",
-    penalty: int | str = 0,
-    opponent_begins: bool = False,
-    history: str = "",
-    player: int | None = None,
-    rules: Rules = Rules(),
-) -> SeenGame:
-    """Return the game up to a position; arguments and errors as in `advise`."""
+def read_game(position: str | None, words: Mapping[str, Any], *, history: str, player: int | None, rules: Rules) -> SeenGame:
+    """Return the game up to a position, or up to one in the words of `make_observation`; arguments and errors as in `advise`."""
+    question.check_words(position, words)
     if position is not None:
         game = read_seen(position, history, player, rules)
     else:
-        words: dict[str, Any] = {"pile": pile, "penalty": penalty, "opponent_begins": opponent_begins}
-        game = play_seen(make_observation(str(hand), str(top), str(opponent), **words, rules=rules), history)
+        game = play_seen(make_observation(**words, rules=rules), history)
     if game.end.terminated:
         raise ValueError("history: the game is over at its end; there is nothing to advise")
     return game

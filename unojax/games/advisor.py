@@ -21,7 +21,7 @@ from unojax.belief.updaters import GivenHands, Oracle
 from unojax.games.choices import choices
 from unojax.games.events import Event
 from unojax.games.seen import SeenGame
-from unojax.observation import Observation
+from unojax.observation import Observation, winner_of
 from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.monte_carlo import Estimate, choose
 from unojax.search.pooling import Pooled, pool, replicates, search_once
@@ -163,12 +163,16 @@ class Advisor:
         return pool(estimates, choices(view), self.search.keep, self.search.prior_rollouts)
 
     def win_estimate(self, views: Views, *, num_games: int) -> WinEstimate:
-        """Estimate the player's win probability in an unfinished game, at any player's turn.
+        """Estimate the player's win probability at any player's turn; at the end of a game it is the result.
 
         Each belief gets `num_games` rollouts. With several beliefs the error comes from their differences; with one it is
         conditional on the belief.
         """
         looked = self.look(views)
+        if views[-1].terminated:
+            winner = winner_of(views[-1])
+            won = 0.5 if winner < 0 else winner == int(views[-1].player)
+            return WinEstimate(looked.belief, np.float32(won), np.float32(0), looked.types)
         win, error = self._answer(("win", num_games), views, partial(self._win, num_games))
         return WinEstimate(looked.belief, win, error, looked.types)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import jax
@@ -17,7 +17,7 @@ from unojax.games.advisor import Advisor, Advisors, UnexplainedError, WinEstimat
 from unojax.games.choices import choices
 from unojax.games.events import Event
 from unojax.games.gamefile import PERSON, GameFile, read_game, write_game
-from unojax.games.seen import SeenGame, share_of_win
+from unojax.games.seen import SeenGame
 from unojax.observation import Observation
 from unojax.rules import Rules, as_rules
 from unojax.search import TABLE_REPLICATES, TABLE_SEARCH
@@ -83,7 +83,8 @@ class Table:
     def of(cls, game: SeenGame, *, agent: str = TABLE_SEARCH, replicates: int = TABLE_REPLICATES, seed: int = 0) -> Table:
         """Continue a game from its end; arguments as in `Table`."""
         made = cls.__new__(cls)
-        made._begin(_named(game), agent, replicates, seed, None, {})
+        # Messages address the observer.
+        made._begin(replace(game, names=NAMES if game.player == 0 else (NAMES[1], NAMES[0])), agent, replicates, seed, None, {})
         return made
 
     @classmethod
@@ -181,10 +182,7 @@ class Table:
     def look(self) -> WinEstimate:
         """Return the belief over the other hand and type, and the observer's win probability."""
         advisor, views = self._at_end
-        if not self.is_over:
-            return advisor.win_estimate(views, num_games=_GAMES)
-        looked = advisor.look(views)
-        return WinEstimate(looked.belief, np.float32(share_of_win(self.view)), np.float32(0), looked.types)
+        return advisor.win_estimate(views, num_games=_GAMES)
 
     def advise(self) -> Pooled | None:
         """Return each play's win probability and the advised play; None without a choice."""
@@ -254,9 +252,3 @@ def _dealt(hand: str, top: str, opponent_begins: bool, pile: str, penalty: int |
     due = drawn if rules.start_effects == "forfeit" else 0
     words: dict[str, Any] = {"penalty": due, "opponent_begins": opponent_begins}
     return make_observation(hand, top, theirs, **words, rules=rules)
-
-
-def _named(game: SeenGame) -> SeenGame:
-    """Address messages to the observer."""
-    names: Sequence[str] = NAMES[:: 1 - 2 * game.player]
-    return SeenGame(game.observations, game.events, game.steps_before, game.shows_one_hand, (names[0], names[1]))

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from unojax import cards, text
+from unojax.game import State
 from unojax.games.choices import legal_actions
 from unojax.games.events import GOES_ON, Event, event_between, next_event, split_words
 from unojax.games.imagined import fitting_types, unseen_types, view_after
@@ -53,14 +54,14 @@ class SeenGame:
         observations: Views at the start and after each event.
         events: Events so far.
         steps_before: Steps of the game before the start, if known.
-        shows_one_hand: False if read from a whole position.
+        states: Positions with all cards, of the first observations; none if only the observer's views are known.
         names: Names of player 0 and player 1 in messages.
     """
 
     observations: tuple[Observation, ...]
     events: tuple[Event, ...] = ()
     steps_before: int = 0
-    shows_one_hand: bool = True
+    states: tuple[State, ...] = ()
     names: tuple[str, str] = PLAYERS
 
     @classmethod
@@ -68,7 +69,7 @@ class SeenGame:
         """Return a recorded game as a player saw it."""
         views = tuple(played.observations(player))
         events = tuple(map(event_between, views, views[1:]))
-        return cls(views, events, int(played.start.step_count), shows_one_hand=False)
+        return cls(views, events, int(played.start.step_count), tuple(played.states))
 
     @property
     def start(self) -> Observation:
@@ -84,6 +85,11 @@ class SeenGame:
     def player(self) -> int:
         """Observer, 0 or 1."""
         return int(self.end.player)
+
+    @property
+    def shows_one_hand(self) -> bool:
+        """Whether only the observer's views are known."""
+        return not self.states
 
     @property
     def actions(self) -> tuple[int, ...]:
@@ -121,15 +127,11 @@ class SeenGame:
         """Hands that the other player showed, bool[108], by the number of events before."""
         return {number: text.parse_cards(event.shown) for number, event in enumerate(self.events, 1) if event.shown}
 
-    @property
-    def tracked(self) -> tuple[Observation, ...]:
-        """Views since the last count."""
-        return self.observations[self.num_forgotten :]
-
     def since_count(self) -> SeenGame:
         """Return the game since the last count, which is the input of a belief."""
-        later = self.events[self.num_forgotten :]
-        return replace(self, observations=self.tracked, events=later, steps_before=self.back(len(later)).num_steps)
+        first, later = self.num_forgotten, self.events[self.num_forgotten :]
+        kept = {"observations": self.observations[first:], "events": later, "states": self.states[first:]}
+        return replace(self, **kept, steps_before=self.back(len(later)).num_steps)
 
     def play(self, line: str) -> SeenGame:
         """Return the game with further events, in the notation of `unojax.games.events`.
@@ -177,7 +179,8 @@ class SeenGame:
         if not 0 <= number <= len(self.events):
             raise ValueError(f"there are {len(self.events)} events to take back, not {number}")
         left = len(self.events) - number
-        return replace(self, observations=self.observations[: left + 1], events=self.events[:left])
+        kept = {"observations": self.observations[: left + 1], "states": self.states[: left + 1]}
+        return replace(self, **kept, events=self.events[:left])
 
     def corrected(self, number: int, line: str) -> SeenGame:
         """Return the game with event `number`, from 1, replaced, and later ones replayed.
@@ -190,13 +193,6 @@ class SeenGame:
             raise ValueError(f"there is no event {number}: there are {len(self.events)}")
         later = " ".join(map(str, self.events[number:]))
         return self.back(len(self.events) - number + 1).play(line).play(later)
-
-
-def share_of_win(view: Observation) -> float:
-    """Return the observer's points at the end of a game: 1, 0, or 0.5 for a draw."""
-    # A game ends with an empty hand or by the count; either way the smaller hand wins.
-    mine, theirs = int(np.sum(view.hand)), int(view.opponent_count)
-    return 0.5 if mine == theirs else float(mine < theirs)
 
 
 def shows_one_hand(position: str) -> bool:
@@ -238,7 +234,7 @@ def read_seen(position: str, actions: str, player: int | None, rules: Rules) -> 
             errors.append(error)
     if not games:
         raise max(errors, key=lambda error: error.number)
-    return replace(next((game for game in games if game.end.is_my_turn), games[0]), shows_one_hand=False)
+    return replace(next((game for game in games if game.end.is_my_turn), games[0]), states=(whole.start,))
 
 
 def play_seen(start: Observation, actions: str, *, steps_before: int = 0) -> SeenGame:

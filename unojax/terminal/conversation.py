@@ -133,14 +133,11 @@ class Conversation(WithPerson):
             self.say(Text("There is nothing to take back."))
 
     def _ask_wish(self) -> Wish:
-        while True:
-            try:
-                return read_wish(self.read("r: rematch, u: take back, Enter: stop> "))
-            except EOFError:
-                self.say(Text(""))
-                return Wish.LEAVE
-            except ValueError as error:
-                self.say(Text(str(error)))
+        try:
+            return self.ask("r: rematch, u: take back, Enter: stop> ", read_wish)
+        except EOFError:
+            self.say(Text(""))
+            return Wish.LEAVE
 
     def _ask(self) -> int | None:
         """Ask the person for an action; None takes the last one back."""
@@ -156,13 +153,9 @@ class Conversation(WithPerson):
                 return int(session.legal.argmax())
         prompt = "your play> " if options.types else "your answer> " if options.may_challenge else "Enter draws> "
         while True:
-            try:
-                choice = options.read(self.read(prompt))
-                if isinstance(choice, Wild):
-                    choice = self._ask_color(choice)
-            except ValueError as error:
-                self.say(Text(str(error)))
-                continue
+            choice = self.ask(prompt, options.read)
+            if isinstance(choice, Wild):
+                choice = self._ask_color(choice)
             if isinstance(choice, int):
                 return choice
             if choice is Command.BACK:
@@ -173,11 +166,7 @@ class Conversation(WithPerson):
     def _ask_color(self, wild: Wild) -> int | Command | None:
         """Ask for a colour; None to choose another card, or the wish to take the last move back."""
         while True:
-            try:
-                color = read_color(self.read("colour (R, Y, B, G)> "))
-            except ValueError as error:
-                self.say(Text(str(error)))
-                continue
+            color = self.ask("colour (R, Y, B, G)> ", read_color)
             if color is Command.BACK:
                 return Command.BACK
             if isinstance(color, Command):

@@ -8,12 +8,14 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from rich.console import Console
 from rich.text import Text
 
 from unojax.terminal.tables import without_trailing_blanks
+
+_Answer = TypeVar("_Answer")
 
 COMPILING: Final = "compiling; faster the next time"
 
@@ -58,6 +60,14 @@ class WithPerson:
             with self.console.capture() as capture:
                 self.console.print(*parts, sep="\n")
             self.console.file.write(without_trailing_blanks(capture.get()))
+
+    def ask(self, prompt: str, understand: Callable[[str], _Answer]) -> _Answer:
+        """Ask until an answer is understood; a ValueError tells the person why one is not."""
+        while True:
+            try:
+                return understand(self.read(prompt))
+            except ValueError as error:
+                self.say(Text(str(error)))
 
     def working(self, what: str) -> AbstractContextManager[object]:
         """Show what the program is doing."""

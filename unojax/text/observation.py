@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from unojax import cards, game
-from unojax.observation import Observation, observe
+from unojax.observation import Observation, observe, winner_of
 from unojax.rules import Rules, as_rules
 from unojax.text.notation import (
     EMPTY,
@@ -26,7 +26,17 @@ from unojax.text.notation import (
     parse_counts,
     split_cards,
 )
-from unojax.text.position import AWAY, CONTESTED, DRAWN_CARD, UNFINISHED, parse_number, read_position, top_color
+from unojax.text.position import (
+    AWAY,
+    CONTESTED,
+    DRAWN,
+    DRAWN_CARD,
+    UNFINISHED,
+    parse_number,
+    read_position,
+    top_color,
+    write_line,
+)
 
 _OBSERVATION_HELP: Final = (
     "write a position with the number of the other player's cards in place of one hand, as in 'B7,W/3/R5,Y5/* R+2 1 2 2 R+2 *', "
@@ -93,25 +103,14 @@ def format_view(observation: Observation, *, steps: int = 0) -> str:
     """
     format_observation(observation)  # checks it
     seen = jax.device_get(observation)
-    me, rules = int(seen.player), seen.rules
-    counts = cards.count_types(seen.hand).astype(int), int(seen.opponent_count)
-    under, top_type = cards.count_types(seen.pile).astype(int), cards.card_type(int(seen.color), int(seen.top_rank))
-    away = rules.reshuffle_top and under[top_type] == 0
-    under[top_type] -= not away
-    hands = (join_cards(counts[0]), str(counts[1]))[:: 1 - 2 * me]
-    top = (AWAY if away else "") + format_action(int(seen.color) * cards.NUM_RANKS + int(seen.top_rank))
-    player = str(int(seen.current_player))
-    if seen.has_drawn:
-        player += DRAWN_CARD + (HIDDEN_CARD if seen.drawn < 0 else cards.TYPE_NAMES[int(seen.drawn)])
-    penalty = str(int(seen.penalty)) + ("" if seen.contested < 0 else CONTESTED + cards.COLOR_LETTERS[int(seen.contested)])
-    last = EMPTY if seen.last_action == game.NO_ACTION else format_action(int(seen.last_action))
+    mine, theirs = join_cards(cards.count_types(seen.hand)), str(int(seen.opponent_count))
+    drawn = "" if not seen.has_drawn else HIDDEN_CARD if seen.drawn < 0 else cards.TYPE_NAMES[int(seen.drawn)]
     result = UNFINISHED
     if seen.terminated:
-        # A game ends with an empty hand or by the count; either way the smaller hand wins.
-        mine, theirs = int(counts[0].sum()), counts[1]
-        result = "=" if mine == theirs else str(me if mine < theirs else 1 - me)
-    places = "/".join([*hands, join_cards(under), str(int(seen.deck_count))])
-    return f"{places} {top} {player} {penalty} {steps} {last} {result}"
+        winner = winner_of(seen)
+        result = DRAWN if winner == game.NO_WINNER else str(winner)
+    hands = (mine, theirs) if seen.player == 0 else (theirs, mine)
+    return write_line(seen, hands, int(seen.deck_count), drawn, steps, result)
 
 
 def _number(count: Array) -> str:

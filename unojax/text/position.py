@@ -11,6 +11,7 @@ import numpy as np
 from unojax import cards, game
 from unojax.decks import is_int
 from unojax.game import State
+from unojax.observation import Observation
 from unojax.rules import Rules, as_rules
 from unojax.text.notation import (
     EMPTY,
@@ -26,7 +27,7 @@ from unojax.text.notation import (
 _POSITION_HELP: Final = (
     "'hand0/hand1/pile-under-the-top/deck top player penalty steps last result', as in 'B7,W/Y0,G4,W+4/R5,Y5/* R+2 1 2 2 R+2 *'"
 )
-UNFINISHED, _WON_BY_0, _WON_BY_1, _DRAWN, _TRUNCATED = _RESULTS = tuple("*01=T")
+UNFINISHED, _WON_BY_0, _WON_BY_1, DRAWN, _TRUNCATED = _RESULTS = tuple("*01=T")
 AWAY, DRAWN_CARD, CONTESTED = "~+?"
 _MAX_STEP_COUNT: Final = 2**31 - 1
 
@@ -115,22 +116,29 @@ def format_position(state: State) -> str:
     if not np.array_equal(hand0 + hand1 + deck + under, rules.deck):
         raise ValueError("the state's cards do not add up to the deck of its rules")
     top_type = cards.card_type(int(state.color), int(state.top_rank))
-    away = rules.reshuffle_top and under[top_type] == 0
-    if under[top_type] == 0 and not away:
+    if under[top_type] == 0 and not rules.reshuffle_top:
         raise ValueError(f"the state's top card {cards.TYPE_NAMES[top_type]} is not in its pile")
-    under[top_type] -= not away
     if state.truncated:
         result = _TRUNCATED
     elif state.terminated:
-        result = _DRAWN if state.winner == game.NO_WINNER else str(int(state.winner))
+        result = DRAWN if state.winner == game.NO_WINNER else str(int(state.winner))
     else:
         result = UNFINISHED
-    places = "/".join([*map(join_cards, (hand0, hand1, under)), str(int(deck.sum()))])
-    top = (AWAY if away else "") + format_action(int(state.color) * cards.NUM_RANKS + int(state.top_rank))
-    player = str(int(state.current_player)) + ("" if state.drawn < 0 else DRAWN_CARD + cards.TYPE_NAMES[int(state.drawn)])
-    penalty = str(int(state.penalty)) + ("" if state.contested < 0 else CONTESTED + cards.COLOR_LETTERS[int(state.contested)])
-    last = EMPTY if state.last_action == game.NO_ACTION else format_action(int(state.last_action))
-    return f"{places} {top} {player} {penalty} {int(state.step_count)} {last} {result}"
+    drawn = "" if state.drawn < 0 else cards.TYPE_NAMES[int(state.drawn)]
+    return write_line(state, (join_cards(hand0), join_cards(hand1)), int(deck.sum()), drawn, int(state.step_count), result)
+
+
+def write_line(position: State | Observation, hands: tuple[str, str], deck: int, drawn: str, steps: int, result: str) -> str:
+    """Return a position on one line, from its public fields and these texts; `drawn` is empty if no card has been drawn."""
+    under, top_type = cards.count_types(position.pile).astype(int), cards.card_type(int(position.color), int(position.top_rank))
+    away = position.rules.reshuffle_top and under[top_type] == 0
+    under[top_type] -= not away
+    places = "/".join([*hands, join_cards(under), str(deck)])
+    top = (AWAY if away else "") + format_action(int(position.color) * cards.NUM_RANKS + int(position.top_rank))
+    player = str(int(position.current_player)) + (DRAWN_CARD + drawn if drawn else "")
+    contested = "" if position.contested < 0 else CONTESTED + cards.COLOR_LETTERS[int(position.contested)]
+    last = EMPTY if position.last_action == game.NO_ACTION else format_action(int(position.last_action))
+    return f"{places} {top} {player} {int(position.penalty)}{contested} {steps} {last} {result}"
 
 
 def parse_position(text: str, *, rules: Rules | str = Rules()) -> State:
@@ -215,7 +223,7 @@ def _checked_state(
             f"hands, top and pile hold {rules.deck[t] - deck[t]} x {cards.TYPE_NAMES[t]}, but rules.deck has {rules.deck[t]}"
         )
     # If no draw is possible, the pile is back in the deck, with the cards played on the pending penalty.
-    lain = pile + deck if result in (_WON_BY_0, _WON_BY_1, _DRAWN) else pile
+    lain = pile + deck if result in (_WON_BY_0, _WON_BY_1, DRAWN) else pile
     allowed = _penalties(top_rank, lain, rules)
     if not is_int(penalty) or penalty not in allowed:
         name, wanted, hint = cards.TYPE_NAMES[cards.card_type(color, top_rank)], " or ".join(map(str, allowed)), ""
@@ -234,7 +242,7 @@ def _checked_state(
         "color": np.int8(color),
         "current_player": np.int8(player),
         "penalty": np.int8(penalty),
-        "terminated": np.bool_(result in (_WON_BY_0, _WON_BY_1, _DRAWN)),
+        "terminated": np.bool_(result in (_WON_BY_0, _WON_BY_1, DRAWN)),
         "truncated": np.bool_(result == _TRUNCATED),
         "winner": np.int8(int(result) if result in (_WON_BY_0, _WON_BY_1) else game.NO_WINNER),
         "rewards": np.zeros(2, np.float32),
@@ -273,7 +281,7 @@ def _check_result(state: State, result: str) -> None:
     if result in (UNFINISHED, _TRUNCATED):
         return
 
-    by_count = _DRAWN if sizes[0] == sizes[1] else str(int(sizes.argmin()))
+    by_count = DRAWN if sizes[0] == sizes[1] else str(int(sizes.argmin()))
     if result != by_count:
         raise ValueError(
             f"where no draw is possible, fewer cards win: hands of {sizes[0]} and {sizes[1]} cards have result {by_count}, "

@@ -15,7 +15,7 @@ import numpy as np
 from unojax import cards
 from unojax.decks import is_int
 from unojax.game import NO_ACTION, NO_WINNER, State
-from unojax.observation import Observation
+from unojax.observation import Observation, winner_of
 
 Viewer = Literal[0, 1, "public"]
 """Viewer of a picture: player 0, player 1, or the public, who sees neither hand."""
@@ -110,9 +110,7 @@ def _read_observation(seen: Observation) -> Scene:
     _check_single(np.shape(seen.hand), (cards.NUM_CARDS,), "observation", "hand")
     near = _in_range(seen.player, 0, 1, "player")
     own, other = _hand(seen.hand, "hand", is_hidden=False), Hand(int(seen.opponent_count), None)
-    # A game ends with an empty hand or by the count; in both cases fewer cards win.
-    by_count = NO_WINNER if own.count == other.count else near if own.count < other.count else 1 - near
-    winner = by_count if seen.terminated else NO_WINNER
+    winner = winner_of(seen) if seen.terminated else NO_WINNER
     return Scene(
         hands=(own, other) if near == 0 else (other, own),
         near=near,

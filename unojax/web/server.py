@@ -21,6 +21,7 @@ import tempfile
 import traceback
 import webbrowser
 from collections import defaultdict
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib import resources
@@ -130,10 +131,8 @@ class Server:
             self.worker.shutdown(wait=False, cancel_futures=True)
 
     def _application(self) -> Application:
-        files = {"/": "page.html", "/web.js": "web.js", "/web.css": "web.css"}
-        routes: list[Any] = [(path, Static, {"server": self, "name": name}) for path, name in files.items()]
-        routes += [(path, Made, {"server": self}) for path in ("/board.js", "/board.css", "/faces.json", "/settings.json")]
-        routes += [("/messages", Messages, {"server": self}), ("/record", Record, {"server": self})]
+        handlers = dict.fromkeys(_PARTS, Part) | {"/messages": Messages, "/record": Record}
+        routes: list[Any] = [(path, handler, {"server": self}) for path, handler in handlers.items()]
         settings: dict[str, Any] = {"default_handler_class": Missing, "default_handler_args": {"server": self}}
         # Do not log expected refusals.
         settings |= {"websocket_max_message_size": _MAX_MESSAGE, "log_function": lambda handler: None}
@@ -153,8 +152,8 @@ class Server:
 class Guarded(RequestHandler):
     """Answers only this machine, under the server's own name, with the token."""
 
-    def initialize(self, server: Server, name: str = "") -> None:
-        self.server, self.file = server, name
+    def initialize(self, server: Server) -> None:
+        self.server = server
 
     def prepare(self) -> None:
         request = self.request
@@ -201,32 +200,33 @@ class Missing(Guarded):
         raise HTTPError(404)
 
 
-class Static(Guarded):
-    """Static files."""
+class Part(Guarded):
+    """Parts of the page: files, and what is made of them."""
 
     def get(self) -> None:
-        name = self.file
-        if name == "page.html" and self.get_query_argument("token", None) is not None:
+        if self.request.path == "/" and self.get_query_argument("token", None) is not None:
             # Remove the token from the address and the history.
             self.redirect("/")
             return
-        kind = {"html": "text/html", "js": "text/javascript", "css": "text/css"}[name.rpartition(".")[2]]
+        kind, content = _PARTS[self.request.path]
         self.set_header("Content-Type", f"{kind}; charset=utf-8")
-        self.finish(resources.files("unojax.web").joinpath(name).read_text(encoding="utf-8"))
+        self.finish(content(self.server))
 
 
-class Made(Guarded):
-    """Generated parts of the board."""
+def _read(name: str) -> Callable[[Server], str]:
+    return lambda server: resources.files("unojax.web").joinpath(name).read_text(encoding="utf-8")
 
-    def get(self) -> None:
-        kind, content = {
-            "/board.js": ("text/javascript", page.script),
-            "/board.css": ("text/css", page.style),
-            "/faces.json": ("application/json", lambda: json.dumps(page.faces())),
-            "/settings.json": ("application/json", lambda: json.dumps(self.server.settings)),
-        }[self.request.path]
-        self.set_header("Content-Type", f"{kind}; charset=utf-8")
-        self.finish(content())
+
+_PARTS: Final[dict[str, tuple[str, Callable[[Server], str]]]] = {
+    "/": ("text/html", _read("page.html")),
+    "/web.js": ("text/javascript", _read("web.js")),
+    "/web.css": ("text/css", _read("web.css")),
+    "/board.js": ("text/javascript", lambda server: page.script()),
+    "/board.css": ("text/css", lambda server: page.style()),
+    "/faces.json": ("application/json", lambda server: json.dumps(page.faces())),
+    "/settings.json": ("application/json", lambda server: json.dumps(server.settings)),
+}
+"""Kind and content of each part, by its path."""
 
 
 class Record(Guarded):
