@@ -220,3 +220,14 @@ def assert_trees_equal(one, other) -> None:
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
         assert a.dtype == b.dtype
         np.testing.assert_array_equal(a, b)
+
+
+def num_turns(rounds: np.ndarray, chunk: int, sizes: np.ndarray | None = None, room: int = 0) -> int:
+    """Return the number of iterations of `batching.Agenda.do` for rounds int[B]."""
+    order = np.argsort(-rounds, kind="stable")
+    sizes = np.zeros_like(rounds) if sizes is None else np.where(rounds > 0, sizes, 0)
+    turns = begin = 0
+    while begin < len(order) and rounds[order[begin]] > 0:
+        turns += int(rounds[order[begin]])
+        begin += int((np.cumsum(sizes[order[begin : begin + chunk]]) <= room).sum())
+    return turns

@@ -14,7 +14,7 @@ import pytest
 from tests.belief import test_proposals as crafted
 from tests.belief.games import RULES, games_of
 from tests.belief.models import choosy_opponent
-from tests.helpers import assert_trees_equal
+from tests.helpers import assert_trees_equal, num_turns
 from unojax.belief import Belief, Info, belief_init, belief_update, uniform_opponent
 from unojax.belief.opponents import Family, Opponent, PolicyOpponent
 from unojax.belief.particles import parallel, proposals, schedule, stages
@@ -22,7 +22,7 @@ from unojax.belief.particles.likelihood import Exchange, log_likelihood
 from unojax.belief.particles.rows import GROUP, SERIAL
 from unojax.belief.particles.trajectory import Trajectories
 from unojax.belief.particles.weighing import Options
-from unojax.device.batching import Agenda, num_turns, put_in_columns, put_rows, take_rows
+from unojax.device.batching import Agenda, put_in_columns, put_rows, take_rows
 from unojax.device.random_bits import threefry_words
 from unojax.observation import Observation
 from unojax.policies import POLICIES

@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from unojax.device.batching import Agenda, for_chosen, look_up, num_turns, put_rows, take_part, take_rows, together
+from tests.helpers import num_turns
+from unojax.device.batching import Agenda, for_chosen, look_up, put_rows, take_part, take_rows, together
 from unojax.device.tracing import traced_once
 
 

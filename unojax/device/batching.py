@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
 
@@ -174,17 +173,6 @@ class Agenda:
         with jax.named_scope(name):
             self._cursor, state = control.while_loop(goes_on, one_turn, (self._cursor, state))
         return state
-
-
-def num_turns(rounds: np.ndarray, chunk: int, sizes: np.ndarray | None = None, room: int = 0) -> int:
-    """Return the number of iterations of `Agenda.do` for rounds int[B], on the host."""
-    order = np.argsort(-rounds, kind="stable")
-    sizes = np.zeros_like(rounds) if sizes is None else np.where(rounds > 0, sizes, 0)
-    turns = begin = 0
-    while begin < len(order) and rounds[order[begin]] > 0:
-        turns += int(rounds[order[begin]])
-        begin += int((np.cumsum(sizes[order[begin : begin + chunk]]) <= room).sum())
-    return turns
 
 
 def take_rows(tree: _Tree, at: Array) -> _Tree:
