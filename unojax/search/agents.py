@@ -155,13 +155,19 @@ class SearchAgent:
         """Number of rollouts that a leaf's value counts as; 0 without a leaf."""
         return 0.0 if self.search.leaf is None else self.search.leaf.weight
 
+    def counting_wins(self) -> SearchAgent:
+        """Return the agent with wins instead of points as returns."""
+        if not self.rules.points:
+            return self
+        return replace(self, search=replace(self.search, counts_points=False))
+
     @property
     def says_wins(self) -> bool:
         """Whether estimates include win probabilities: no penalties, no leaf with discounted values."""
         return not self.rules.step_penalty and (self.search.leaf is None or self.search.discount == 1)
 
     def judging_wins(self) -> SearchAgent:
-        """Return the agent with wins instead of points as returns.
+        """Return `counting_wins`.
 
         Raises:
             ValueError: If the agent sees the hidden hand, or its estimates include no win probabilities.
@@ -174,7 +180,7 @@ class SearchAgent:
             raise ValueError(
                 f"agent {self.name!r}: a leaf's discounted values are no win probabilities; leave leaf or discount out"
             )
-        return replace(self, search=replace(self.search, counts_points=False)) if self.rules.points else self
+        return self.counting_wins()
 
     def init(self, key: Array, observation: Observation) -> Remembered:
         return Remembered(self.updater.init(key, observation), jnp.int32(0))
