@@ -205,13 +205,6 @@ def measure_models(config: Config, particles: int) -> dict[str, Any]:
 def measure_single(config: Config, particles: int) -> dict[str, Any]:
     """Time one game after the other, from the call to the result, over several positions."""
     positions, _ = prepare(config.single, ParticleFilter(particles, uniform_opponent), **config.settings("max_steps", "seed"))
-    singles = [jax.tree.map(lambda x, g=g: x[g], positions) for g in range(config.single)]
     key = jax.random.key(7)
-    compile_seconds, program = harness.compile_timed(jax.jit(belief_update), *singles[0], key)
-    seconds = [harness.repeat(lambda p=p: program(*p, key), config.repeats)[0].seconds for p in singles]
-    medians = np.median(np.array(seconds), 1)
-    return {
-        "compile_seconds": compile_seconds,
-        "milliseconds_median": float(1e3 * np.median(medians)),
-        "milliseconds_95_percent": float(1e3 * np.quantile(medians, 0.95)),
-    }
+    inputs = [(*jax.tree.map(lambda x, g=g: x[g], positions), key) for g in range(config.single)]
+    return harness.time_alone(belief_update, inputs, config.repeats)

@@ -97,7 +97,9 @@ def measure_agent(agent: SearchAgent, decisions: Problems, config: Config) -> di
     """Time an agent in batches, and one decision at a time."""
     batches = {size: measure_batch(agent, decisions.first(size), repeats=config.repeats) for size in config.batch_sizes}
     plays = float(np.asarray(decisions.legal[:, : cards.DRAW]).sum(1).mean())
-    single = measure_single(agent, decisions.first(config.single), repeats=config.repeats)
+    key, first = jax.random.key(7), decisions.first(config.single)
+    inputs = [(key, jax.tree.map(lambda x, d=d: x[d], first)) for d in range(len(first.legal))]
+    single = harness.time_alone(partial(think, agent), inputs, config.repeats)
     return {"legal_plays_mean": plays, "batches": batches, "single": single}
 
 
@@ -163,16 +165,6 @@ def measure_batch(agent: SearchAgent, decisions: Problems, *, repeats: int) -> d
         "temporary_bytes": program.memory_analysis().temp_size_in_bytes,
         "digest": harness.digest([np.asarray(estimate.value)]),
     }
-
-
-def measure_single(agent: SearchAgent, decisions: Problems, *, repeats: int) -> dict[str, Any]:
-    """Time one decision after the other, from the call to the result."""
-    singles = [jax.tree.map(lambda x, d=d: x[d], decisions) for d in range(len(decisions.legal))]
-    key = jax.random.key(7)
-    compile_seconds, program = harness.compile_timed(jax.jit(partial(think, agent)), key, singles[0])
-    seconds = [np.median(harness.repeat(lambda s=s: program(key, s), repeats)[0].seconds) for s in singles]
-    milliseconds = {name: float(1e3 * np.quantile(seconds, q)) for name, q in (("median", 0.5), ("95 percent", 0.95))}
-    return {"compile_seconds": compile_seconds, "milliseconds": milliseconds}
 
 
 # -- Shortfall -------------------------------------------------------------------------------------------------------------------

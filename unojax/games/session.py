@@ -19,10 +19,9 @@ from jax import Array
 
 from unojax import cards, game, text
 from unojax.agents import RESIGN, Agent, Memory, PolicyAgent, act, faults_of, next_game, reveal, update
-from unojax.device import static
 from unojax.device.blame import blamed_on
 from unojax.device.programs import Program
-from unojax.device.static import Skeleton
+from unojax.device.static import Argument
 from unojax.game import State
 from unojax.games.choices import legal_actions
 from unojax.games.gamefile import PERSON, GameFile
@@ -64,7 +63,7 @@ class Session:
         key = jax.random.key(seed, impl="threefry2x32")
         self.seat, self.seed, self.rules = seat, seed, rules if start is None else agreed_rules(start.rules, rules)
         self._agent, self.has_given_up = agent, False
-        self._numbers, self._skeleton = static.split((agent,))
+        self._argument = Argument(agent)
         # A policy or a network decides in milliseconds; a search, or an agent of the user, may take long.
         self._answer_choice = _quick_answer if isinstance(agent, PolicyAgent | ValueAgent) else _answer
         self._key_draw, self._key_agent = (jax.random.fold_in(key, stream) for stream in (_DRAW, _AGENT))
@@ -110,12 +109,12 @@ class Session:
         """Return functions that each compile one program, slowest first. They raise as `reply`."""
         view, mover = self._views[0][1 - self.seat], self._views[0][int(self.start.current_player)]
         begin = self._to_begin(view)
-        memory = partial(_quick_answer.shapes, self._numbers, *begin[1:], asked=(self._skeleton, begin[0]))
+        memory = partial(_quick_answer.shapes, self._argument, *begin[1:], question=begin[0])
 
         def prepare(program: Program, question: Callable[..., Any], *after_memory: Any) -> None:
             with self._blaming:
                 key = self._key(_ACT, 0)
-                program.compile(self._numbers, key, memory(), *after_memory, asked=(self._skeleton, question))
+                program.compile(self._argument, key, memory(), *after_memory, question=question)
 
         return [
             partial(prepare, _quick_answer, update, view, np.int32(cards.DRAW), view),
@@ -260,7 +259,7 @@ class Session:
     def _ask(self, program: Program, question: Callable[..., Any], *args: Any) -> Any:
         """Return `question(agent, *args)`. Raises OpponentError, which names the agent."""
         with self._blaming:
-            return program(self._numbers, *args, asked=(self._skeleton, question))
+            return program(self._argument, *args, question=question)
 
     @property
     def _blaming(self) -> AbstractContextManager[None]:
@@ -303,15 +302,13 @@ def draw_seat(seed: int | None) -> int:
     return int(jax.random.bernoulli(key))
 
 
-def _call(numbers: list[Array], *args: Any, asked: tuple[Skeleton, Callable[..., Any]]) -> Any:
+def _call(agent: Argument, *args: Any, question: Callable[..., Any]) -> Any:
     """Return `question(agent, *args)`; agents that differ in arrays share the program."""
-    skeleton, question = asked
-    (agent,) = static.join(numbers, skeleton)
-    return question(agent, *args)
+    return question(agent.value, *args)
 
 
-_answer: Final = Program(_call, static="asked")
-_quick_answer: Final = Program(_call, static="asked", is_light=True)
+_answer: Final = Program(_call, static="question")
+_quick_answer: Final = Program(_call, static="question", is_light=True)
 """For questions that take milliseconds, as all about the memory do: the first reply waits until they are compiled."""
 
 

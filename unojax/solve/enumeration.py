@@ -15,7 +15,7 @@ import scipy.sparse
 from unojax import cards, table
 from unojax.game import NO_ACTION
 from unojax.rules import Rules
-from unojax.solve.expansion import NUM_PLACES, Expander, Lanes, Meta
+from unojax.solve.expansion import NUM_PLACES, Expander, Lanes, meta_of
 from unojax.solve.memory import Level, Memory
 from unojax.solve.size import check_size
 from unojax.solve.steps import deal_card, game_rules, num_steps_of, take_step, turn_up
@@ -89,7 +89,7 @@ def walk(
 
     for step in range(num_steps):
         counts, is_decision = expander.look(Lanes.begin(rows))
-        level = Level(rows, last_action, counts, is_decision, Meta.of(rows).player)
+        level = Level(rows, last_action, counts, is_decision, np.asarray(meta_of(rows).player, np.uint8))
         for memory in memories:
             memory.act(step, level)
         on_level(step, level, prob, memories)
@@ -106,7 +106,7 @@ def walk(
                 )
             sequences = [memory.sequences(children) for memory in memories]
             prob_after = prob[children.origin] * children.prob
-            phase = Meta.of(children.rows).phase
+            phase = np.asarray(meta_of(children.rows).phase)
             for won, payoff in ((table.OVER_WON_BY_0, 1.0), (table.OVER_WON_BY_1, -1.0)):
                 ended = np.flatnonzero(phase == won)
                 on_ends(sequences[0][ended], sequences[1][ended], payoff * prob_after[ended])
@@ -134,8 +134,8 @@ def _deal_all(expander: Expander, memories: tuple[Memory, Memory]) -> tuple[np.n
         prob = prob[lanes.origin] * lanes.prob
         if index in (hand_size, 2 * hand_size) or is_start:
             num_nodes += lanes.size
-        meta = Meta.of(lanes.rows)
-        public = meta.color.astype(int) * 2 + meta.player if is_start else 0
+        meta = meta_of(lanes.rows)
+        public = np.asarray(meta.color, int) * 2 + np.asarray(meta.player) if is_start else 0
         for memory, sees in zip(memories, (index <= hand_size, index > hand_size), strict=True):
             before = memory.number[lanes.origin]
             seen = 8 * lanes.drawn + public if sees or is_start else 0

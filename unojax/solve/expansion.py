@@ -98,20 +98,10 @@ class Picks(NamedTuple):
     is_wild: np.ndarray
 
 
-class Meta(NamedTuple):
-    """Part of a table's bookkeeping, uint8[N] each; see `table.Meta`."""
-
-    rank: np.ndarray
-    color: np.ndarray
-    player: np.ndarray
-    phase: np.ndarray
-
-    @classmethod
-    def of(cls, rows: np.ndarray) -> Meta:
-        """Extract the bookkeeping of tables."""
-        word = rows[:, WORDS - 1]
-        meta = Table((word,) * 4, (word,) * 4, word).unpack_meta()  # pyright: ignore[reportArgumentType]
-        return cls(*(np.asarray(field).astype(np.uint8) for field in (meta.rank, meta.color, meta.player, meta.phase)))
+def meta_of(rows: np.ndarray) -> table.Meta:
+    """Return the bookkeeping of tables, uint32[N] each."""
+    word = rows[:, WORDS - 1]
+    return Table((word,) * 4, (word,) * 4, word).unpack_meta()  # pyright: ignore[reportArgumentType]
 
 
 class Expander:

@@ -15,7 +15,7 @@ import scipy.stats
 
 from unojax.decks import is_int
 from unojax.rules import Rules
-from unojax.solve.expansion import Expander, Lanes, Meta
+from unojax.solve.expansion import Expander, Lanes, meta_of
 from unojax.solve.steps import begun_draws, deal_card, game_rules, num_steps_of, turn_up
 from unojax.table import PLAY
 
@@ -153,7 +153,7 @@ def _run(expander: Expander, rng: np.random.Generator, samples: int, num_steps: 
             done.append(_Sample(children.take(ended), weights[ended]))
             sample = thin(_Sample(children.take(goes_on), weights[goes_on]))
         lanes, weights = Lanes.join([part.lanes for part in done]), np.concatenate([part.weights for part in done])
-        alive = np.flatnonzero(Meta.of(lanes.rows).phase == PLAY)
+        alive = np.flatnonzero(np.asarray(meta_of(lanes.rows).phase) == PLAY)
         sample = _Sample(lanes.take(alive), weights[alive])
         if step < num_steps:
             sample = thin(sample)
