@@ -223,11 +223,12 @@ def assert_trees_equal(one, other) -> None:
 
 
 def num_turns(rounds: np.ndarray, chunk: int, sizes: np.ndarray | None = None, room: int = 0) -> int:
-    """Return the number of iterations of `batching.Agenda.do` for rounds int[B]."""
-    order = np.argsort(-rounds, kind="stable")
-    sizes = np.zeros_like(rounds) if sizes is None else np.where(rounds > 0, sizes, 0)
-    turns = begin = 0
-    while begin < len(order) and rounds[order[begin]] > 0:
-        turns += int(rounds[order[begin]])
-        begin += int((np.cumsum(sizes[order[begin : begin + chunk]]) <= room).sum())
+    """Return the number of iterations of `batching.Agenda.do` for rounds int[B]: all elements get a round before any the next."""
+    order, turns = np.argsort(-rounds, kind="stable"), 0
+    sizes = np.zeros_like(rounds) if sizes is None else sizes
+    for index in range(rounds.max()):
+        left = sizes[order][rounds[order] > index]
+        while len(left):
+            left = left[np.count_nonzero(np.cumsum(left[:chunk]) <= room) :]
+            turns += 1
     return turns

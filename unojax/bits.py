@@ -129,8 +129,13 @@ def map_words(fn, *sets: Words | StaticWords) -> Words:
 
 def rank_bit(rank: ArrayLike) -> Array:
     """Return the option bit of a rank 0..14: uint32[...]."""
+    return jnp.uint32(1) << position_at(rank)
+
+
+def position_at(rank: ArrayLike) -> Array:
+    """Return the bit position of the first copy of a rank 0..14, the inverse of `rank_at`."""
     rank = jnp.asarray(rank)
-    return jnp.uint32(1) << jnp.where(rank < cards.WILD, rank, rank + _SECOND_SHIFT)
+    return jnp.where(rank < cards.WILD, rank, rank + _SECOND_SHIFT)
 
 
 def rank_at(position: Array) -> Array:

@@ -85,7 +85,10 @@ def invariants(belief: Belief, seen: Observation, opponent: Opponent) -> dict[st
     recorded = jnp.arange(now.played.shape[0])[:, None] < public.num_records
     replayed = likelihood.log_likelihood(now, public, opponent, seen)
     # A type may exclude a particle: both are -inf then.
-    same_likelihood = (replayed == belief.log_likelihood) | (jnp.abs(replayed - belief.log_likelihood) <= 1e-4)
+    softened = replayed.softened
+    same_likelihood = (softened == belief.log_likelihood) | (jnp.abs(softened - belief.log_likelihood) <= 1e-4)
+    strict = None if belief.target is None else belief.target.log_likelihood
+    reported = belief.log_weights if strict is None else strict
     hands = bits.unpack(belief.packed)
     return {
         "no card in two places": (count(outside) == count(now.hand) + count(now.deck) + count(now.own)).all(),
@@ -101,6 +104,7 @@ def invariants(belief: Belief, seen: Observation, opponent: Opponent) -> dict[st
         & (recorded | (now.played == trajectory.RELEASED)).all(),
         "particles are canonical": (hands == bits.unpack(bits.canonical(bits.pack(hands)))).all(),
         "likelihood is that of the replay": same_likelihood.all(),
+        "impossible are those of the replay": (jnp.isneginf(reported) == jnp.isneginf(replayed.strict)).all(),
         "weights are normalised": jnp.abs(logsumexp(belief.log_weights)) < 1e-4,
         "no particle of weight zero": jnp.isfinite(belief.target_weights).all(),
         "the position that was reached": belief.seen == fingerprint(seen),

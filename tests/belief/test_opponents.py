@@ -97,7 +97,7 @@ def test_packed_hands_are_weighed_as_by_the_protocol(name: str) -> None:
             legal = view.legal_mask
             return model(view, legal), legal
 
-        fast, slow = (likelihood.choice_prob(packed, packed, record, one, seen) for one in (model, plain))
+        fast, slow = (likelihood.choice_prob(packed, None, record, one, seen) for one in (model, plain))
         return fast, slow, *jax.vmap(probs_of)(hands)
 
     possible, book = 0, public.empty(max_slots=4, max_records=1)
@@ -163,7 +163,7 @@ def weigh(state: State, action: jax.Array, *, model: Any) -> tuple[jax.Array, ja
     seen, other = observe(state, state.current_player), observe(state, 1 - state.current_player)
     hands = bits.pack(state.hands[state.current_player][None])
     record = public.observed_choice(public.empty(max_slots=4, max_records=1), other, action)
-    return model(seen, seen.legal_mask), likelihood.choice_prob(hands, hands, record, model, other)
+    return model(seen, seen.legal_mask), likelihood.choice_prob(hands, None, record, model, other)
 
 
 def assert_prob(state: State, action: str, model: Any, prob: float) -> None:

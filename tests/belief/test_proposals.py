@@ -19,7 +19,7 @@ from tests.helpers import ERROR_PROBABILITY, assert_distributed, deck_of
 from unojax import bits, cards, observe
 from unojax.belief import belief_init, uniform_opponent
 from unojax.belief.particles import proposals, public
-from unojax.belief.particles.likelihood import Exchange, log_likelihood
+from unojax.belief.particles.likelihood import Exchange, LogLikelihood, log_likelihood
 from unojax.belief.particles.public import PublicHistory
 from unojax.belief.particles.rows import GROUP, PARALLEL, SERIAL, Rows
 from unojax.belief.particles.trajectory import RELEASED, Trajectories, as_words
@@ -180,7 +180,7 @@ def words(seed: int, number: int = NUM) -> np.ndarray:
 
 
 @jax.jit
-def likelihood(now: Trajectories, history: PublicHistory, exchange: Exchange | None = None) -> jax.Array:
+def likelihood(now: Trajectories, history: PublicHistory, exchange: Exchange | None = None) -> LogLikelihood:
     return log_likelihood(now, history, uniform_opponent, seen(), exchange)
 
 
@@ -188,7 +188,7 @@ def test_log_likelihood_by_hand() -> None:
     every = particles_of(np.arange(len(enumerated())))
     expected = [one.likelihood for one in enumerated()]
     assert len(set(expected)) >= 4
-    np.testing.assert_allclose(np.exp(likelihood(every, crafted_history())), expected, rtol=1e-5)
+    np.testing.assert_allclose(np.exp(likelihood(every, crafted_history()).softened), expected, rtol=1e-5)
 
 
 def test_rejuvenation_leaves_the_posterior_as_it_is() -> None:
@@ -197,8 +197,8 @@ def test_rejuvenation_leaves_the_posterior_as_it_is() -> None:
 
     @jax.jit
     def moved(
-        random: jax.Array, now: Trajectories, log_lik: jax.Array, place: jax.Array
-    ) -> tuple[Trajectories, jax.Array, jax.Array]:
+        random: jax.Array, now: Trajectories, log_lik: LogLikelihood, place: jax.Array
+    ) -> tuple[Trajectories, LogLikelihood, jax.Array]:
         slot = SERIAL.nth_live(history, now.labels, place)
         proposal = proposals.propose(SERIAL, random, now, history, slot)
         return proposals.accept(SERIAL, now, history, proposal, log_lik, likelihood(now, history, proposal.exchange))
@@ -213,7 +213,7 @@ def test_rejuvenation_leaves_the_posterior_as_it_is() -> None:
     labels = np.asarray(now.labels[:4] & ~RELEASED).T
     found = [index[(*row, played)] for row, played in zip(labels.tolist(), now.played[0].tolist(), strict=True)]
     assert_distributed(np.bincount(found, minlength=len(index)), posterior())
-    np.testing.assert_allclose(np.exp(log_lik), np.array([one.likelihood for one in enumerated()])[found], rtol=1e-5)
+    np.testing.assert_allclose(np.exp(log_lik.softened), np.array([one.likelihood for one in enumerated()])[found], rtol=1e-5)
     again = particles_of(np.array(found))
     for one, other in zip(jax.tree.leaves(again), jax.tree.leaves(now), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -267,7 +267,7 @@ def test_a_play() -> None:
         history = crafted_history()
         after, log_weight = proposals.condition_on_play(SERIAL, words(2), now, history, color, rank)
         recorded = record_play(history, color, rank, (color * 15 + rank).astype(jnp.int32))
-        return after, log_weight + likelihood(after, recorded) - likelihood(now, history)
+        return after, log_weight + likelihood(after, recorded).softened - likelihood(now, history).softened
 
     for card_type in (BLUE_2, YELLOW_1, YELLOW_2, GREEN_1):
         now, log_weights = play(sample(seed=2), *card_of(card_type))
@@ -304,7 +304,7 @@ def test_an_opponent_that_cannot_play() -> None:
         forbidden = jnp.broadcast_to(forbidden, history.allowed.shape)
         slots, filled = jnp.arange(8), jnp.arange(8) < history.num_slots
         after, log_weight = proposals.condition_on_absence(SERIAL, words(3), now, history, forbidden, slots, filled)
-        return after, log_weight + likelihood(after, history) - likelihood(now, history)
+        return after, log_weight + likelihood(after, history).softened - likelihood(now, history).softened
 
     for color, rank in ((1, 9), (0, 1), (3, 1)):
         now, log_weights = without_a_play(sample(seed=3), cards_playable_on(color, rank))
@@ -320,7 +320,7 @@ def test_a_draw_that_the_observer_sees() -> None:
     def draw(now: Trajectories, color: jax.Array, rank: jax.Array, keeps: jax.Array) -> tuple[Trajectories, jax.Array]:
         history = crafted_history()
         after, log_weight = proposals.condition_on_seen_draw(SERIAL, words(4), now, history, color, rank, keeps)
-        return after, log_weight + likelihood(after, history) - likelihood(now, history)
+        return after, log_weight + likelihood(after, history).softened - likelihood(now, history).softened
 
     before, num_deck = sample(seed=4), len(enumerated()[0].deck)
     for card_type, keeps in ((BLUE_2, True), (YELLOW_1, False), (WILD, True), (GREEN_1, False), (GREEN_1, True)):
@@ -419,7 +419,7 @@ def test_both_forms_of_the_loops_propose_the_same() -> None:
             proposals.condition_on_drawn_play(rows, random, now, history, *yellow_1),
             proposals.condition_on_seen_draw(rows, random, now, history, *yellow_1, keeps),
             proposals.draw_unseen(rows, random, now, history, jnp.int32(4), could_be),
-            (after, log_lik),
+            (after, log_lik.softened),
         ]
 
     pairs = zip(all_of_them(now, rows=SERIAL), all_of_them(now, rows=PARALLEL), strict=True)

@@ -18,8 +18,8 @@ from tests.helpers import assert_trees_equal, num_turns
 from unojax.belief import Belief, Info, belief_init, belief_update, uniform_opponent
 from unojax.belief.opponents import Family, Opponent, PolicyOpponent
 from unojax.belief.particles import parallel, proposals, schedule, stages
-from unojax.belief.particles.likelihood import Exchange, log_likelihood
-from unojax.belief.particles.rows import GROUP, SERIAL
+from unojax.belief.particles.likelihood import Exchange, LogLikelihood, log_likelihood
+from unojax.belief.particles.rows import PARALLEL, SERIAL
 from unojax.belief.particles.trajectory import Trajectories
 from unojax.belief.particles.weighing import Options
 from unojax.device.batching import Agenda, put_in_columns, put_rows, take_rows
@@ -31,7 +31,7 @@ PROGRAMS: Final = 200  # in the slow part, several for each rule set
 
 NUM_LANES, NUM_STEPS, NUM_PARTICLES = 24, 20, 32
 LANES, BLOCK_LANES = 4 * NUM_PARTICLES, 10 * NUM_PARTICLES
-"""Four games and ten blocks of records at a time."""
+"""Four games at a time, and ten blocks of records; or in rejuvenation as many as one game can have."""
 CAPACITY = {"max_slots": 28, "max_plays": 8}
 PACKED = Family((uniform_opponent, PolicyOpponent(POLICIES["scarcest-color"], tremble=0.1)))
 CASES: list[tuple[str, Opponent]] = [
@@ -55,7 +55,7 @@ def views_at(name: str, t: int) -> tuple[Observation, np.ndarray]:
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use small limits, so that games of more than eight slots are long, and chunks and rounds are small."""
     small = tuple(
-        dataclasses.replace(stage, lanes=LANES, at_a_time=min(GROUP if stage.by_slot else 2, stage.at_a_time))
+        dataclasses.replace(stage, lanes=LANES, at_a_time=min(PARALLEL.at_a_time if stage.by_slot else 2, stage.at_a_time))
         for stage in stages.STAGES
     )
     for module in (stages, parallel):
@@ -154,7 +154,7 @@ def test_all_hands_of_the_past_at_once() -> None:
     @jax.jit
     def both(past: schedule.Past, now: Trajectories, exchange: Exchange | None = None) -> tuple[jax.Array, jax.Array]:
         found = schedule.log_likelihoods(past, several(now), several(history), family, several(seen), several(exchange))
-        return found[1:], log_likelihood(now, history, family, seen, exchange)
+        return found.softened[1:], log_likelihood(now, history, family, seen, exchange).softened
 
     @jax.jit
     def propose(place: jax.Array, now: Trajectories) -> proposals.Proposal:
@@ -165,7 +165,8 @@ def test_all_hands_of_the_past_at_once() -> None:
     def accept(
         past: schedule.Past, now: Trajectories, proposal: proposals.Proposal, *logs: jax.Array
     ) -> tuple[Any, Trajectories]:
-        now, _, accepted = proposals.accept(SERIAL, now, history, proposal, *logs, log_types)
+        before, proposed = (LogLikelihood(log, None) for log in logs)
+        now, _, accepted = proposals.accept(SERIAL, now, history, proposal, before, proposed, log_types)
         return schedule.exchanged(past, several(history), several(proposal.exchange), several(accepted)), now
 
     past = jax.jit(lambda now: schedule.past_of(several(now), at, several(history), seen.rules, wanted, 8))(now)

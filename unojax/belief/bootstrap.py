@@ -29,7 +29,7 @@ from unojax.belief.history import Prior, Step
 from unojax.belief.opponents import Family, Opponent, OpponentModel, uniform_opponent
 from unojax.belief.particles import Info, public
 from unojax.belief.particles.belief import check_start, deal_of, info_of_hand, shows_deal
-from unojax.belief.particles.likelihood import card_fits, choice_prob, start_log_prob
+from unojax.belief.particles.likelihood import card_fits, choice_prob, start_log_prob, turn_of
 from unojax.belief.particles.public import Record
 from unojax.bits import Words
 from unojax.device import control, struct
@@ -226,8 +226,9 @@ def _any_step(
     # The opponent's choice. A player who draws again could not play the drawn card, so it had no choice.
     draws_on = is_draw & step.draws_on
     draws_again = draws_on & before.has_drawn & (rules.play_drawn == "may")
-    fitted = card_fits(hands, drawn, record, rules)
-    prob = jnp.where(draws_again, (~fitted).astype(jnp.float32), choice_prob(hands, drawn, record, opponent, before))
+    label = _label_of(drawn)
+    fitted = card_fits(hands, turn_of(label, record, rules), rules)
+    prob = jnp.where(draws_again, (~fitted).astype(jnp.float32), choice_prob(hands, label, record, opponent, before))
     if rules.play_drawn != "may":
         prob = jnp.where(draws_on & before.has_drawn, 1.0, prob)
     log_prob = jnp.where(theirs, jnp.log(prob), 0.0)
@@ -262,7 +263,13 @@ def _log_look(hands: Words, drawn: Words, record: Record, before: Observation, a
     if (rules.play_drawn == "may") == rules.draw_until_playable:
         return jnp.zeros(hands[0].shape)
     goes_on = after.has_drawn == (rules.play_drawn == "may")
-    return jnp.where(card_fits(hands, drawn, record, rules) == goes_on, 0.0, -jnp.inf)
+    return jnp.where(card_fits(hands, turn_of(_label_of(drawn), record, rules), rules) == goes_on, 0.0, -jnp.inf)
+
+
+def _label_of(drawn: Words) -> Array:
+    """Return the label of the first card of each set, uint8[N]; see `Trajectories`."""
+    word, position = bits.nth(drawn, jnp.uint32(0))
+    return ((word << np.uint32(5)) | position).astype(jnp.uint8)
 
 
 def _without(a: Words, b: Words) -> Words:

@@ -123,8 +123,8 @@ class Agenda:
         number = jnp.pad(number, ((0, 0), (0, largest_chunk)))
         # The neediest elements first. One sort serves all kinds.
         self._ranked, self._order = lax.sort_key_val(-number, lax.broadcasted_iota(jnp.int32, number.shape, 1))
-        # For each kind, the place in that order and the round.
-        self._cursor = jnp.zeros((len(number), 2), jnp.int32)
+        # For each kind, the place in that order, the round, and the rounds of all elements that are left.
+        self._cursor = jnp.pad(number.sum(1, dtype=jnp.int32)[:, None], ((0, 0), (2, 0)))
 
     def do(
         self,
@@ -134,10 +134,12 @@ class Agenda:
         state: _Tree,
         sizes: Array | None = None,
         room: int = 0,
+        leave: int = 0,
     ) -> _Tree:
         """Do one kind of work, a chunk of elements at a time, and return the new state.
 
-        One loop covers all rounds and chunks, because on a GPU the host checks its condition once per iteration.
+        All elements get a round before any gets the next. One loop covers all rounds and chunks, because on a GPU the host checks
+        its condition once per iteration.
 
         Args:
             name: Name of the work and of the loop.
@@ -147,27 +149,29 @@ class Agenda:
             state: Any pytree, passed through the rounds.
             sizes: int32[B] of the elements, if they differ.
             room: Largest total size of a chunk's elements, static. No single element is larger.
+            leave: Stop when at most this number of rounds is left, counted over all elements; static. The next call for this kind
+                of work, with chunks of another size, continues there.
         """
         order, ranked, kind = self._order, self._ranked, self._names.index(name)
 
         def goes_on(carry: tuple[Array, _Tree]) -> Array:
-            begin, index = carry[0][kind]
-            return -ranked[kind, begin] > index
+            return carry[0][kind, 2] > leave
 
         def one_turn(carry: tuple[Array, _Tree]) -> tuple[Array, _Tree]:
             cursor, state = carry
-            begin, index = cursor[kind]
+            begin, index, left = cursor[kind]
             here = [jnp.int32(kind), begin]
             rounds = -lax.dynamic_slice(ranked, here, [1, chunk])[0]
             at = lax.dynamic_slice(order, here, [1, chunk])[0]
             needs, number = rounds > index, chunk
             if sizes is not None:
                 up_to = jnp.tri(chunk, dtype=bool)
-                fits = jnp.where(up_to, jnp.where(rounds > 0, take_rows(sizes, at), 0), 0).sum(1) <= room
+                fits = jnp.where(up_to, jnp.where(needs, take_rows(sizes, at), 0), 0).sum(1) <= room
                 needs, number = needs & fits, fits.sum(dtype=jnp.int32)
             state = work(index, jnp.where(needs, at, at + order.shape[1]), state)
-            is_last = -ranked[kind, begin] <= index + 1
-            after = jnp.stack([jnp.where(is_last, begin + number, begin), jnp.where(is_last, 0, index + 1)])
+            begin, left = begin + number, left - needs.sum(dtype=jnp.int32)
+            is_last = -ranked[kind, begin] <= index
+            after = jnp.stack([jnp.where(is_last, 0, begin), index + is_last.astype(jnp.int32), left])
             return cursor.at[kind].set(after), state
 
         with jax.named_scope(name):

@@ -45,13 +45,17 @@ class Picked(NamedTuple):
 
 def pick_of(action: Array, rules: Rules | None = None) -> Picked:
     """Return the pick of an action, uint32: a play 0..59 or, with `rules`, any other option."""
-    bit = bits.rank_bit(action % np.uint32(cards.NUM_RANKS))
-    word, position = action // np.uint32(cards.NUM_RANKS), bits.position_of(bit)
+    return pick_of_type(action // np.uint32(cards.NUM_RANKS), action % np.uint32(cards.NUM_RANKS), action, rules)
+
+
+def pick_of_type(color: Array, rank: Array, action: Array, rules: Rules | None = None) -> Picked:
+    """Return the pick of an action, as `pick_of` does, from the colour and the rank that it plays (uint32)."""
+    position = bits.position_at(rank)
     if rules is None or not rules.draw_is_option:
-        return Picked(word, position)
+        return Picked(color, position)
     is_play = action < cards.DRAW
     other = action - np.uint32(cards.DRAW - DRAW_POSITION)
-    return Picked(jnp.where(is_play, word, np.uint32(0)), jnp.where(is_play, position, other))
+    return Picked(jnp.where(is_play, color, np.uint32(0)), jnp.where(is_play, position, other))
 
 
 def action_of(pick: Picked, rules: Rules) -> Array:

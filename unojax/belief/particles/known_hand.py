@@ -103,7 +103,7 @@ def _given_hand(belief: Belief, observation: Observation, hand: Array, key: Arra
 def _log_joint(belief: Belief, observation: Observation, counts: Array, random: Array, opponent: Opponent) -> Array:
     """Compute ln of each particle's part of p(hand | history), by type, without the ways to pick copies: float32[N] or [K, N]."""
     now, log_increment = _without_hand(belief.trajectories, belief.public, counts, random)
-    log_lik = log_likelihood(now, belief.public, opponent, observation, softened=False)
+    log_lik = log_likelihood(now, belief.public, opponent, observation).strict
     before = belief.target_weights - mixed(belief.log_likelihood, belief.log_types)
     is_dead = jnp.isneginf(belief.target_weights) | jnp.isneginf(log_increment)
     joint = before + log_increment + log_lik

@@ -28,13 +28,13 @@ from unojax.belief.opponents import (
     packed_likelihood_of,
 )
 from unojax.belief.particles.public import FAILS, FITS, HOLDS_COLOR, Deal, PublicHistory, Record, decode
-from unojax.belief.particles.trajectory import RELEASED, Trajectories, as_words, card_of, card_words
+from unojax.belief.particles.trajectory import RELEASED, Trajectories, as_words, card_of
 from unojax.bits import Words, map_words
 from unojax.device import control
 from unojax.observation import Observation
 from unojax.rules import Rules
-from unojax.table import Turn, options_of, pick_of
-from unojax.table.options import has_drawable, playable
+from unojax.table import Turn, options_of
+from unojax.table.options import has_drawable, of_type, pick_of_type, playable
 from unojax.view import View
 
 SOFTENED: Final = 0.125
@@ -44,46 +44,79 @@ SOFTENED: Final = 0.125
 class Exchange(NamedTuple):
     """Two cards that swap places in each of N trajectories.
 
-    The slots `slot` and `other`, uint16[N], hold one of `cards` (uint32[4, N]) each; `other` is `NO_SLOT` if its card is in the
-    deck.
+    Attributes:
+        cards: uint32[4, N] both cards.
+        labels: uint8[N] exclusive or of their labels, which turns either label into the other one.
+        slot, other: uint16[N] slots that hold one of the cards each; `other` is `NO_SLOT` if its card is in the deck.
     """
 
     cards: Array
+    labels: Array
     slot: Array
     other: Array
 
-    def apply(self, hand: Words, num_slots: Array) -> Words:
-        """Change a past hand, of the time when `num_slots` slots were filled."""
+    def change(self, num_slots: Array) -> Array:
+        """Return the cards that enter or leave a past hand, of the time when `num_slots` slots were filled: uint32[4, N]."""
         # With both slots filled, the hand keeps both cards; with one, it exchanges one of them for the other.
         differs = (num_slots > self.slot.astype(jnp.int32)) ^ (num_slots > self.other.astype(jnp.int32))
-        return self._flip(hand, differs)
+        return jnp.where(differs, self.cards, np.uint32(0))
 
-    def apply_at(self, card: Words, slot: Array) -> Words:
-        """Return the card that a slot (int32[]) would hold after the exchange, as a set."""
-        return self._flip(card, (self.slot.astype(jnp.int32) == slot) | (self.other.astype(jnp.int32) == slot))
+    def apply(self, hand: Words, num_slots: Array) -> Words:
+        """Change a past hand, of the time when `num_slots` slots were filled."""
+        return map_words(lambda w, c: w ^ c, hand, as_words(self.change(num_slots)))
 
-    def _flip(self, words: Words, where: Array) -> Words:
-        return map_words(lambda w, c: w ^ jnp.where(where, c, np.uint32(0)), words, as_words(self.cards))
+    def label_at(self, label: Array, slot: Array) -> Array:
+        """Return the label that a slot (int32[]) would have after the exchange, uint8[N], from its label before."""
+        changes = (self.slot.astype(jnp.int32) == slot) | (self.other.astype(jnp.int32) == slot)
+        return label ^ jnp.where(changes, self.labels, np.uint8(0))
 
 
-def log_factors(
-    hand: Words, drawn: Words, record: Record, opponent: Opponent, like: Observation, softened: bool = True
-) -> list[Array]:
-    """Compute the log factor (nats) of one record, float32[N] for each model of the opponent.
+class LogLikelihood(NamedTuple):
+    """Log likelihood (nats) of some choices in N trajectories, under one model.
+
+    Attributes:
+        softened: float32[N] with the factor `SOFTENED` for each false fact.
+        is_impossible: bool[N] a revealed fact about the hand is false; None under rules that reveal none.
+    """
+
+    softened: Array
+    is_impossible: Array | None
+
+    @property
+    def strict(self) -> Array:
+        """float32[N]: -inf for an impossible trajectory."""
+        return self.softened if self.is_impossible is None else jnp.where(self.is_impossible, -jnp.inf, self.softened)
+
+    def plus(self, other: LogLikelihood) -> LogLikelihood:
+        """Add the log likelihood of other choices."""
+        if self.is_impossible is None or other.is_impossible is None:
+            return LogLikelihood(self.softened + other.softened, None)
+        return LogLikelihood(self.softened + other.softened, self.is_impossible | other.is_impossible)
+
+
+def without_choices(softened: Array, rules: Rules) -> LogLikelihood:
+    """Return a log likelihood without choices: `softened`, float32[N], and no trajectory is impossible."""
+    return LogLikelihood(softened, jnp.zeros(softened.shape, bool) if rules.tells_of_hands else None)
+
+
+def log_factors(hand: Words, drawn: Array | None, record: Record, opponent: Opponent, like: Observation) -> list[LogLikelihood]:
+    """Compute the log factor of one record, for each model of the opponent.
 
     Args:
         hand: four uint32[N] hand before the choice.
-        drawn: four uint32[N] card in the hand that was drawn in the same turn; ignored without one.
+        drawn: uint8[N] label of the card in the hand that was drawn in the same turn; ignored without one.
         record: Record, with scalar fields.
-        opponent, like, softened: See `log_likelihood`.
+        opponent, like: See `log_likelihood`.
     """
     rules = like.rules
     copies = _copies_held(hand, record)
     factors = [choice_prob(hand, drawn, record, model, like) / copies for model in models_of(opponent)]
-    if softened and rules.tells_of_hands:
-        is_told = _depends_on_facts(record.action, rules)
-        factors = [jnp.where(is_told & (factor == 0), SOFTENED, factor) for factor in factors]
-    return [jnp.log(factor) for factor in factors]
+    if not rules.tells_of_hands:
+        return [LogLikelihood(jnp.log(factor), None) for factor in factors]
+    is_told = _depends_on_facts(record.action, rules)
+    are_false = [is_told & (factor == 0) for factor in factors]
+    softened = (jnp.where(is_false, SOFTENED, factor) for factor, is_false in zip(factors, are_false, strict=True))
+    return [LogLikelihood(jnp.log(factor), is_false) for factor, is_false in zip(softened, are_false, strict=True)]
 
 
 def _copies_held(hand: Words, record: Record) -> Array:
@@ -98,10 +131,10 @@ def _copies_held(hand: Words, record: Record) -> Array:
     return jnp.where(is_any, jnp.maximum(copies, np.uint32(1)), np.uint32(1)).astype(jnp.float32)
 
 
-def choice_prob(hand: Words, drawn: Words, record: Record, opponent: OpponentModel, like: Observation) -> Array:
+def choice_prob(hand: Words, drawn: Array | None, record: Record, opponent: OpponentModel, like: Observation) -> Array:
     """Compute the probability of a choice, or of a revealed fact (0 or 1), given each hand: float32[N]; see `log_factors`."""
     rules, code = like.rules, record.action
-    turn = _turn(drawn, record, rules)
+    turn = turn_of(drawn, record, rules)
     legal = options_of(hand, turn, rules)
     # A player who passes after a draw could have played the card.
     is_forced = bits.any_of(legal) == 0
@@ -110,22 +143,23 @@ def choice_prob(hand: Words, drawn: Words, record: Record, opponent: OpponentMod
     prob = jnp.where(chooses, _model_prob(hand, legal, turn, record, opponent, like), forced)
     if not rules.tells_of_hands:
         return prob
-    fits = card_fits(hand, drawn, record, rules)
+    fits = card_fits(hand, turn, rules)
     contested = bits.word_at(hand, record.contested.astype(jnp.uint32)) & bits.COLORED
     prob = jnp.where(code == FITS, fits.astype(jnp.float32), prob)
     prob = jnp.where(code == FAILS, (~fits).astype(jnp.float32), prob)
     return jnp.where(code == HOLDS_COLOR, (contested != 0).astype(jnp.float32), prob)
 
 
-def card_fits(hand: Words, drawn: Words, record: Record, rules: Rules) -> Array:
-    """Return whether the card `drawn`, in the hand, may be played on the top card of a record: bool[N]."""
-    on_top = playable(hand, record.color.astype(jnp.uint32), record.rank.astype(jnp.uint32), rules)
-    return bits.any_of(map_words(lambda a, b: a & b, on_top, bits.types(drawn))) != 0
+def card_fits(hand: Words, turn: Turn, rules: Rules) -> Array:
+    """Return whether the turn's drawn card, in the hand, may be played on the top card: bool[N]."""
+    on_top = playable(hand, turn.color, turn.rank, rules)
+    return bits.any_of(map_words(lambda a, b: a & b, on_top, of_type(turn.drawn_color, turn.drawn_rank))) != 0
 
 
-def _turn(drawn: Words, record: Record, rules: Rules) -> Turn:
-    word, position = bits.nth(drawn, jnp.uint32(0)) if rules.keeps_account else (np.uint32(0), np.uint32(0))
-    rank = bits.rank_at(jnp.asarray(position))
+def turn_of(drawn: Array | None, record: Record, rules: Rules) -> Turn:
+    """Return the facts that the options at a record depend on, apart from the hand; `drawn` as in `log_factors`."""
+    label = jnp.uint32(0) if drawn is None else drawn.astype(jnp.uint32)
+    word, rank = label >> np.uint32(5), bits.rank_at(label & np.uint32(31))
     return Turn(
         color=record.color.astype(jnp.uint32),
         rank=record.rank.astype(jnp.uint32),
@@ -148,6 +182,7 @@ def _model_prob(hand: Words, legal: Words, turn: Turn, record: Record, opponent:
     rules = like.rules
     action = jnp.clip(record.action, 0, rules.num_choices - 1).astype(jnp.uint32)
     if isinstance(opponent, PackedOpponent):
+        played = pick_of_type(record.play_color.astype(jnp.uint32), record.play_rank.astype(jnp.uint32), action, rules)
         view = View(
             hand=hand,
             opponent_count=record.observer_count.astype(jnp.uint32),
@@ -159,7 +194,7 @@ def _model_prob(hand: Words, legal: Words, turn: Turn, record: Record, opponent:
             rules=rules,
             account=game.account_at(turn).pack() if rules.keeps_account else (),
         )
-        return packed_likelihood_of(opponent, view, legal, pick_of(action, rules))
+        return packed_likelihood_of(opponent, view, legal, played)
 
     them = (1 - like.player).astype(like.player.dtype)
 
@@ -198,10 +233,8 @@ def log_likelihood(
     opponent: Opponent,
     like: Observation,
     exchange: Exchange | None = None,
-    *,
-    softened: bool = True,
-) -> Array:
-    """Compute the log likelihood (nats) of all choices of the opponent, one after the other: float32[N], or by type [K, N].
+) -> LogLikelihood:
+    """Compute the log likelihood of all choices of the opponent, one after the other; under a `Family`, by type, [K, N].
 
     Under the "deal" prior it includes the probability of the start card. `schedule.log_likelihoods` is the form for a GPU.
 
@@ -210,36 +243,35 @@ def log_likelihood(
         opponent: One model or several types.
         like: Any observation of the observer.
         exchange: Exchange to make first, if any.
-        softened: Static. If false, a false fact about the hand has likelihood 0.
     """
     deal = Deal(*history.deal)
 
     def seen_from(hand: Array, num_slots: Array) -> Words:
         return as_words(hand) if exchange is None else exchange.apply(as_words(hand), num_slots)
 
-    def one(t: Array, carry: tuple[Array, Array, list[Array]]) -> tuple[Array, Array, list[Array]]:
+    def one(t: Array, carry: tuple[Array, Array, list[LogLikelihood]]) -> tuple[Array, Array, list[LogLikelihood]]:
         """Add the factors of one record, starting from the hand at the record before."""
         hand, filled, totals = carry
         record = decode(history.records[t])
         played = jnp.where(t > 0, now.played[jnp.maximum(t - 1, 0)], RELEASED)
         hand = _fill(now, hand & ~card_of(played), filled, record.slots_before)
-        seen, drawn = seen_from(hand, record.slots_before), drawn_at(now, record, exchange, like.rules)
-        factors = log_factors(seen, drawn, record, opponent, like, softened)
-        return hand, record.slots_before, [total + factor for total, factor in zip(totals, factors, strict=True)]
+        seen, drawn = seen_from(hand, record.slots_before), _drawn_at(now, record, exchange, like.rules)
+        factors = log_factors(seen, drawn, record, opponent, like)
+        return hand, record.slots_before, [total.plus(factor) for total, factor in zip(totals, factors, strict=True)]
 
     dealt = _fill(now, jnp.zeros_like(now.hand), jnp.int32(0), deal.num_dealt)
     start = start_log_prob(seen_from(dealt, deal.num_dealt), deal, like.rules)
-    first = (dealt, deal.num_dealt, [start] * len(models_of(opponent)))
-    return by_type(control.fori_loop(0, history.num_records, one, first)[2], opponent)
+    first = (dealt, deal.num_dealt, [without_choices(start, like.rules)] * len(models_of(opponent)))
+    return of_types(control.fori_loop(0, history.num_records, one, first)[2], opponent)
 
 
-def drawn_at(now: Trajectories, record: Record, exchange: Exchange | None, rules: Rules) -> Words:
-    """Return the card that was acquired last before a choice, as a set; the hand itself under rules that never use it."""
+def _drawn_at(now: Trajectories, record: Record, exchange: Exchange | None, rules: Rules) -> Array | None:
+    """Return the label of the card that was acquired last before a choice, uint8[N]; None under rules that never use it."""
     if not rules.keeps_account:
-        return as_words(now.hand)
+        return None
     slot = jnp.maximum(record.slots_before - 1, 0)
-    card = card_words(now.labels[slot] & ~RELEASED)
-    return card if exchange is None else exchange.apply_at(card, slot)
+    label = now.labels[slot] & ~RELEASED
+    return label if exchange is None else exchange.label_at(label, slot)
 
 
 def _fill(now: Trajectories, hand: Array, first: Array, end: Array) -> Array:
@@ -264,6 +296,15 @@ def by_type(log_likelihoods: Sequence[Array], opponent: Opponent) -> Array:
     return jnp.where(jnp.isnan(stacked), -jnp.inf, stacked)
 
 
+def of_types(likelihoods: Sequence[LogLikelihood], opponent: Opponent) -> LogLikelihood:
+    """Return the likelihood of a single opponent model, or those of the types, [K, N] each."""
+    if not isinstance(opponent, Family):
+        return likelihoods[0]
+    softened = by_type([each.softened for each in likelihoods], opponent)
+    are_impossible = [each.is_impossible for each in likelihoods if each.is_impossible is not None]
+    return LogLikelihood(softened, jnp.stack(are_impossible) if are_impossible else None)
+
+
 def mixed(log_likelihood: Array, log_types: Array | None) -> Array:
     """Sum out the type, with prior `log_types` float32[K], from log likelihoods [K, N]: float32[N], as they are without types."""
     return log_likelihood if log_types is None else logsumexp(log_types[:, None] + log_likelihood, axis=0)
@@ -278,12 +319,6 @@ def log_joint(log_weights: Array, log_likelihood: Array, log_types: Array) -> Ar
 def log_type_probs(joint: Array) -> Array:
     """Compute ln P(type) from ln P(type, trajectory), [K, N]: float32[K]."""
     return jax.nn.log_softmax(logsumexp(joint, axis=1))
-
-
-def has_facts(history: PublicHistory, rules: Rules) -> Array:
-    """Return whether any fact was revealed about the hand so far: bool[]."""
-    is_recorded = jnp.arange(history.max_records) < history.num_records
-    return (_depends_on_facts(decode(history.records).action, rules) & is_recorded).any()
 
 
 def _depends_on_facts(action: Array, rules: Rules) -> Array:

@@ -9,9 +9,8 @@ rounding.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +19,7 @@ from jax import Array
 from unojax.belief import resample
 from unojax.belief.particles import proposals, schedule
 from unojax.belief.particles.belief import Belief, Info, reinitialised
-from unojax.belief.particles.likelihood import Exchange, has_facts
+from unojax.belief.particles.likelihood import LogLikelihood
 from unojax.belief.particles.public import PublicHistory
 from unojax.belief.particles.rows import PARALLEL
 from unojax.belief.particles.stages import STAGES, Stage, Transition, read_transition, stages_of
@@ -31,6 +30,7 @@ from unojax.belief.particles.weighing import (
     Options,
     conditioned,
     known_types,
+    latest_likelihood,
     num_moves_due,
     places_to_move,
     weigh,
@@ -44,13 +44,15 @@ from unojax.rules import Rules
 
 SHORT: Final = 64
 """Number of slots that suffices for nearly all games: in uniform play all but one in two hundred."""
-LANES: Final = {"rejuvenation": 2**17, "long rejuvenation": 2**14, "likelihood": 2**20, "reset": 2**13, "long": 2**13}
-"""Particles that a GPU works on at a time, besides those of `Stage.lanes`; "long" are the stages of games with many slots."""
-BLOCK_LANES: Final = {"likelihood": 5 * 2**19, "rejuvenation": 2**19, "long rejuvenation": 2**17}
+LANES: Final = {"rejuvenation": 2**17, "last rejuvenation": 2**14, "likelihood": 2**20, "reset": 2**13, "more": 2**15}
+"""Particles that a GPU works on at a time, besides those of `Stage.lanes`; "more" are the stages of games with many slots, and
+later rounds."""
+BLOCK_LANES: Final = {"likelihood": 5 * 2**19}
 """Blocks of records that a GPU works on at a time, times particles."""
+BLOCK_SHARES: Final = {"rejuvenation": 1 / 12, "last rejuvenation": 1 / 6}
+"""Blocks of records that a GPU works on at a time, as a share of the most that the games of a chunk can have."""
 MOVES_AT_A_TIME: Final = 12
 """Rejuvenation moves between two checks for games that need more."""
-_State = TypeVar("_State")
 
 
 class Work(NamedTuple):
@@ -81,52 +83,54 @@ def update_games(
     of, random = jax.vmap(read)(beliefs, before, action, after, keys)
     history, max_slots = of.new, of.new.max_slots
     short, stages = min(SHORT, max_slots), stages_of(rules)
-    long = is_long(history)
+    later = (~is_long(history)).astype(jnp.int32)
     chunks = chunks_for(num_games, num_particles, max_slots, history.max_records)
     blocks = jax.vmap(partial(schedule.num_blocks, rules=rules))(history)
     agenda = Agenda(due_stages(of, rules), num_games)
 
     work = Work(beliefs.trajectories, jnp.zeros_like(beliefs.log_weights), random)
     for number, stage in stages:
-        parts = [(stage.name, short), (f"long {stage.name}", max_slots)] if stage.visits_slots else [(stage.name, max_slots)]
-        for name, slots in parts:
-            work = agenda.do(name, chunks[name].games, partial(_work_on, stage=stage, number=number, of=of, slots=slots), work)
+        parts = [(stage.name, short, None), (f"more {stage.name}", max_slots, later)]
+        for name, slots, begun in parts if stage.visits_slots else [(stage.name, max_slots, None)]:
+            task = partial(_work_on, stage=stage, number=number, of=of, slots=slots, begun=begun)
+            work = agenda.do(name, chunks[name].games, task, work)
 
-    def do_blocks(agenda: Agenda, name: str, task: Callable[..., _State], state: _State) -> _State:
-        games, room = chunks[name]
-        return agenda.do(name, games, partial(task, num_blocks=room), state, blocks, room)
-
-    def replay(index: Array, at: Array, log_lik: Array, *, num_blocks: int, now: Trajectories, softened: bool = True) -> Array:
+    def replay(index: Array, at: Array, log_lik: LogLikelihood) -> LogLikelihood:
         part, wanted = take_rows(history, at), at < num_games
-        past = schedule.past_of(now, at, part, rules, wanted, num_blocks)
-        like = take_rows(before, at)
-        found = schedule.log_likelihoods(past, now, part, options.opponent, like, softened=softened)
-        return put_rows(log_lik, at, found)
+        past = schedule.past_of(work.now, at, part, rules, wanted, chunks["likelihood"].blocks)
+        replayed = schedule.log_likelihoods(past, work.now, part, options.opponent, take_rows(before, at))
+        return jax.tree.map(lambda rows, new: put_rows(rows, at, new), log_lik, replayed)
 
-    log_lik = do_blocks(agenda, "likelihood", partial(replay, now=work.now), beliefs.log_likelihood)
-    log_weights, info = jax.vmap(partial(weigh, options=options))(beliefs, of, work.log_increment, log_lik)
+    log_lik = jax.vmap(latest_likelihood)(beliefs)
+    log_lik = agenda.do("likelihood", chunks["likelihood"].games, replay, log_lik, blocks, chunks["likelihood"].blocks)
+    log_weights, info = jax.vmap(partial(weigh, options=options))(beliefs, of, work.log_increment, log_lik.softened)
     moves_due = jax.vmap(partial(num_moves_due, num_particles=num_particles, num_moves=options.num_moves))(info)
-    due = due_moves(info, moves_due, long)
-    if rules.tells_of_hands:
-        due["strict likelihood"] = jax.vmap(partial(has_facts, rules=rules))(history)
-    agenda = Agenda(due, num_games)
-    move = partial(
-        _move_games, of=of, random=random, log_weights=log_weights, moves_due=moves_due, log_types=log_types, options=options
-    )
+    agenda = Agenda({"rejuvenation": due_moves(info, moves_due)}, num_games)
     # Make these zeros in the kernel that makes the sizes, instead of a separate one.
     state = (work.now, log_lik, jnp.minimum(info.ess, 0.0))
-    state = do_blocks(agenda, "rejuvenation", partial(move, slots=short, begun=jnp.zeros_like(moves_due)), state)
-    begun = (~long).astype(jnp.int32)
-    now, moved_lik, acceptance = do_blocks(agenda, "long rejuvenation", partial(move, slots=max_slots, begun=begun), state)
+    # Few games need more than the first visit, so the last visits are in smaller chunks.
+    for name, leave in (("rejuvenation", chunks["last rejuvenation"].games), ("last rejuvenation", 0)):
+        chunk = chunks[name]
+        move = partial(
+            _move_games,
+            num_blocks=chunk.blocks,
+            of=of,
+            random=random,
+            log_weights=log_weights,
+            moves_due=moves_due,
+            log_types=log_types,
+            options=options,
+        )
+        with jax.named_scope(name):
+            state = agenda.do("rejuvenation", chunk.games, move, state, blocks, chunk.blocks, leave)
+    now, moved_lik, acceptance = state
 
-    updated = jax.vmap(conditioned)(beliefs, of, after, info, log_weights, now, moved_lik)
+    updated = jax.vmap(conditioned)(beliefs, of, after, info, log_weights, now, moved_lik.softened)
     if rules.tells_of_hands:
-        chunks["strict likelihood"] = chunks["likelihood"]
-        log_strict = do_blocks(agenda, "strict likelihood", partial(replay, now=now, softened=False), moved_lik)
-        updated, info = jax.vmap(without_impossible)(beliefs, updated, info, log_strict)
+        updated, info = jax.vmap(without_impossible)(beliefs, updated, info, moved_lik.strict)
     # Rare: reinitialised from the position alone.
     agenda = Agenda({"reset": info.restarted}, num_games)
-    known = jax.vmap(known_types)(beliefs, info, log_weights, log_lik)
+    known = jax.vmap(known_types)(beliefs, info, log_weights, log_lik.softened)
     restart = partial(_restart_games, after=after, random=random, log_types=known)
     return agenda.do("reset", chunks["reset"].games, restart, updated), info._replace(acceptance=acceptance)
 
@@ -141,22 +145,18 @@ def due_stages(of: Transition, rules: Rules) -> dict[str, Array]:
     long, due = is_long(of.new), {}
     for _, stage in stages_of(rules):
         visits = -(-jax.vmap(stage.rounds)(of).astype(jnp.int32) // stage.at_a_time)
-        due[stage.name] = jnp.where(long, 0, visits) if stage.visits_slots else visits
         if stage.visits_slots:
-            due[f"long {stage.name}"] = jnp.where(long, visits, 0)
+            # Few games have many slots or need more than the first visit, but all would wait for them.
+            due[stage.name] = jnp.where(long, 0, jnp.minimum(visits, 1))
+            due[f"more {stage.name}"] = visits - due[stage.name]
+        else:
+            due[stage.name] = visits
     return due | {"likelihood": of.changes_likelihood.astype(jnp.int32)}
 
 
-def due_moves(info: Info, moves_due: Array, long: Array) -> dict[str, Array]:
-    """Return the number of rejuvenation visits that each of G games needs, by the name of the work: int32[G].
-
-    Few games need more than the first visit, but all would wait for them.
-    """
-    visits = jnp.where(info.resampled, jnp.maximum(-(-moves_due // MOVES_AT_A_TIME), 1), 0)
-    return {
-        "rejuvenation": jnp.where(long, 0, jnp.minimum(visits, 1)),
-        "long rejuvenation": jnp.where(long, visits, jnp.maximum(visits - 1, 0)),
-    }
+def due_moves(info: Info, moves_due: Array) -> Array:
+    """Return the number of rejuvenation visits that each of G games needs, the first of which also resamples: int32[G]."""
+    return jnp.where(info.resampled, jnp.maximum(-(-moves_due // MOVES_AT_A_TIME), 1), 0)
 
 
 class Chunk(NamedTuple):
@@ -168,10 +168,12 @@ class Chunk(NamedTuple):
 
 def chunks_for(num_games: int, num_particles: int, max_slots: int, max_records: int) -> dict[str, Chunk]:
     """Return the GPU's units of work for beliefs with some capacity, by the name of the work."""
-    lanes = {stage.name: stage.lanes for stage in STAGES} | {f"long {stage.name}": LANES["long"] for stage in STAGES} | LANES
+    lanes = {stage.name: stage.lanes for stage in STAGES} | {f"more {stage.name}": LANES["more"] for stage in STAGES} | LANES
     games = {name: max(1, min(num_games, number // num_particles)) for name, number in lanes.items()}
     most = schedule.most_blocks(max_slots, max_records)
-    blocks = {name: max(most, min(most * games[name], lanes // num_particles)) for name, lanes in BLOCK_LANES.items()}
+    room = {name: lanes // num_particles for name, lanes in BLOCK_LANES.items()}
+    room |= {name: int(share * most * games[name]) for name, share in BLOCK_SHARES.items()}
+    blocks = {name: max(most, min(most * games[name], number)) for name, number in room.items()}
     return {name: Chunk(number, blocks.get(name, 0)) for name, number in games.items()}
 
 
@@ -185,17 +187,22 @@ def _cut(history: PublicHistory, slots: int) -> PublicHistory:
     return dataclasses.replace(history, allowed=history.allowed[:, :, :slots], recent=history.recent[:, :slots])
 
 
-def _work_on(index: Array, at: Array, work: Work, *, stage: Stage, number: int, of: Transition, slots: int) -> Work:
-    """Run some rounds of a stage on the particles of some games, on the first few slots."""
+def _work_on(
+    index: Array, at: Array, work: Work, *, stage: Stage, number: int, of: Transition, slots: int, begun: Array | None
+) -> Work:
+    """Run some rounds of a stage on the particles of some games, on the first few slots; or the next, after `begun` visits."""
     games, random, log_increment = take_rows((of, work.random, work.log_increment), at)
     games = games._replace(old=_cut(games.old, slots), new=_cut(games.new, slots), forbidden=games.forbidden[:, :, :slots])
 
     step = PARALLEL.at_a_time if stage.by_slot else 1
+    visits = jnp.broadcast_to(index, at.shape) if begun is None else index + take_rows(begun, at)
 
-    def one_game(of: Transition, random: Array, now: Trajectories, log_increment: Array) -> tuple[Trajectories, Array]:
+    def one_game(
+        of: Transition, visit: Array, random: Array, now: Trajectories, log_increment: Array
+    ) -> tuple[Trajectories, Array]:
         def one_round(i: Array | int, carry: tuple[Trajectories, Array]) -> tuple[Trajectories, Array]:
             now, log_increment = carry
-            number_of_round = stage.at_a_time * index + step * i
+            number_of_round = stage.at_a_time * visit + step * i
             random_here = random_of_round(random, number, stage.stream(number_of_round))
             now, log_weight = stage.apply(PARALLEL, of, number_of_round, random_here, now)
             return now, log_increment + log_weight
@@ -204,7 +211,7 @@ def _work_on(index: Array, at: Array, work: Work, *, stage: Stage, number: int, 
         rounds = stage.at_a_time // step
         return control.fori_loop(0, rounds, one_round, (now, log_increment), unroll=rounds if rounds <= 4 else 1)
 
-    after, log_increment = jax.vmap(one_game)(games, random, _take(work.now, at, slots), log_increment)
+    after, log_increment = jax.vmap(one_game)(games, visits, random, _take(work.now, at, slots), log_increment)
     written = {name: put_rows(getattr(work.now, name), at, getattr(after, name)) for name in stage.writes}
     return work._replace(now=work.now._replace(**written), log_increment=put_rows(work.log_increment, at, log_increment))
 
@@ -212,65 +219,58 @@ def _work_on(index: Array, at: Array, work: Work, *, stage: Stage, number: int, 
 def _move_games(
     index: Array,
     at: Array,
-    state: tuple[Trajectories, Array, Array],
+    state: tuple[Trajectories, LogLikelihood, Array],
     *,
     num_blocks: int,
-    slots: int,
-    begun: Array,
     of: Transition,
     random: Array,
     log_weights: Array,
     moves_due: Array,
     log_types: Array | None,
     options: Options,
-) -> tuple[Trajectories, Array, Array]:
-    """Resample the particles of some games and make the first few rejuvenation moves; or the next, after `begun` visits.
+) -> tuple[Trajectories, LogLikelihood, Array]:
+    """Resample the particles of some games and make the first few rejuvenation moves; or on a later visit the next ones.
 
     `state` has the tables, the log likelihoods, and the mean share of particles that a move changed.
     """
     tables, all_log_lik, changed = state
-    now = _take(tables, at, slots)
-    games, log_weights, types, batch = take_rows((of, log_weights, log_types, begun), at)
-    random, log_lik, moves_due, so_far = take_rows((random, all_log_lik, moves_due, changed), at)
-    history, like, rules, batch = _cut(games.new, slots), games.before, of.before.rules, batch + index
+    now, log_lik = take_rows((tables, all_log_lik), at)
+    games, log_weights, types = take_rows((of, log_weights, log_types), at)
+    random, moves_due, so_far = take_rows((random, moves_due, changed), at)
+    history, like, rules = games.new, games.before, of.before.rules
 
-    def resampled(word: Array, log_weights: Array, batch: Array, rows: Any) -> Any:
+    def resampled(word: Array, log_weights: Array, rows: Any) -> Any:
         ancestors = resample.systematic(uniform_of(word), log_weights)
-        ancestors = jnp.where(batch == 0, ancestors, jnp.arange(len(ancestors)))
+        ancestors = jnp.where(index == 0, ancestors, jnp.arange(len(ancestors)))
         return jax.tree.map(lambda rows: rows.at[..., ancestors].get(mode="promise_in_bounds"), rows)
 
-    def to_move(now: Trajectories, history: PublicHistory, of: Transition, batch: Array, moves_due: Array) -> Array:
+    def to_move(now: Trajectories, history: PublicHistory, of: Transition, moves_due: Array) -> Array:
         """Return the slots uint16[..., N] of the moves."""
-        number = MOVES_AT_A_TIME * batch + jnp.arange(MOVES_AT_A_TIME)
+        number = MOVES_AT_A_TIME * index + jnp.arange(MOVES_AT_A_TIME)
         # No hand has a card at an index beyond all slots, so games that have finished their moves stay unchanged.
-        places = jnp.where(number < moves_due, places_to_move(of)(number), slots)
+        places = jnp.where(number < moves_due, places_to_move(of)(number), history.max_slots)
         # Cards swap among the slots that hold one; the set of these slots stays the same.
         return jax.vmap(partial(PARALLEL.nth_live, history, now.labels))(places)
 
-    now, log_lik = jax.vmap(resampled)(games.words[:, 0], log_weights, batch, (now, log_lik))
-    moved = jax.vmap(to_move)(now, history, games, batch, moves_due)
+    now, log_lik = jax.vmap(resampled)(games.words[:, 0], log_weights, (now, log_lik))
+    moved = jax.vmap(to_move)(now, history, games, moves_due)
     past = schedule.past_of(now, jnp.arange(len(at)), history, rules, at < len(tables.labels), num_blocks)
 
-    def move(number: Array, carry: tuple[Trajectories, schedule.Past, Array, Array]) -> Any:
+    def move(number: Array, carry: tuple[Trajectories, schedule.Past, LogLikelihood, Array]) -> Any:
         now, past, log_lik, changes = carry
-
-        def propose(batch: Array, random: Array, now: Trajectories, history: PublicHistory, slot: Array) -> proposals.Proposal:
-            random = random_of_round(random, REJUVENATION, MOVES_AT_A_TIME * batch + number)
-            return proposals.propose(PARALLEL, random, now, history, slot)
-
-        proposal = jax.vmap(propose)(batch, random, now, history, moved[:, number])
-        exchange: Exchange = proposal.exchange
-        proposed = schedule.log_likelihoods(past, now, history, options.opponent, like, exchange)
+        random_here = random_of_round(random, REJUVENATION, MOVES_AT_A_TIME * index + number)
+        proposal = jax.vmap(partial(proposals.propose, PARALLEL))(random_here, now, history, moved[:, number])
+        proposed = schedule.log_likelihoods(past, now, history, options.opponent, like, proposal.exchange)
         accept = jax.vmap(partial(proposals.accept, PARALLEL))
         now, log_lik, accepted = accept(now, history, proposal, log_lik, proposed, types)
-        past = schedule.exchanged(past, history, exchange, accepted)
+        past = schedule.exchanged(past, history, proposal.exchange, accepted)
         return now, past, log_lik, changes + accepted.astype(jnp.uint8)
 
     first = (now, past, log_lik, jnp.zeros(random.shape, jnp.uint8))
     now, _, log_lik, changes = control.fori_loop(0, MOVES_AT_A_TIME, move, first)
-    tables = Trajectories(*(put_rows(table, at, new) for table, new in zip(tables, now, strict=True)))
+    tables, all_log_lik = jax.tree.map(lambda rows, new: put_rows(rows, at, new), (tables, all_log_lik), (now, log_lik))
     share = changes.mean(-1, dtype=jnp.float32) / jnp.maximum(moves_due, 1).astype(jnp.float32)
-    return tables, put_rows(all_log_lik, at, log_lik), put_rows(changed, at, so_far + share)
+    return tables, all_log_lik, put_rows(changed, at, so_far + share)
 
 
 def _restart_games(

@@ -12,13 +12,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Final, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import bits
-from unojax.belief.particles.likelihood import Exchange, mixed
+from unojax.belief.particles.likelihood import Exchange, LogLikelihood, mixed
 from unojax.belief.particles.public import PublicHistory
 from unojax.belief.particles.rows import Rows
 from unojax.belief.particles.trajectory import (
@@ -265,7 +266,8 @@ def propose(rows: Rows, random: Array, now: Trajectories, history: PublicHistory
     back = insertable(rows, now, history, other)
     fits = has_slot & (bits.any_of(others) != 0) & contains(could_hold, out)
     fits &= (other == NO_SLOT) | (contains(back, out) & contains(back, new))
-    return Proposal(Exchange(card_of(out) | card_of(new), slot, other), out, new, fits, hash_bits(random, _ACCEPT))
+    exchange = Exchange(card_of(out) | card_of(new), out ^ new, slot, other)
+    return Proposal(exchange, out, new, fits, hash_bits(random, _ACCEPT))
 
 
 def accept(
@@ -273,23 +275,23 @@ def accept(
     now: Trajectories,
     history: PublicHistory,
     proposal: Proposal,
-    log_lik: Array,
-    proposed: Array,
+    log_lik: LogLikelihood,
+    proposed: LogLikelihood,
     log_types: Array | None = None,
-) -> tuple[Trajectories, Array, Array]:
+) -> tuple[Trajectories, LogLikelihood, Array]:
     """Accept exchanges with probability min(1, likelihood ratio).
 
-    `log_lik` and `proposed` are the log likelihoods before and after them, float32[N] or by type [K, N], and `log_types` is the
+    `log_lik` and `proposed` are the log likelihoods before and after them, under a `Family` by type, and `log_types` is the
     prior of the types. Returns the trajectories, their log likelihood, and which particles changed, bool[N].
     """
-    (both, slot, other), out, new, fits, random = proposal
-    log_ratio = mixed(proposed, log_types) - mixed(log_lik, log_types)
+    (both, _, slot, other), out, new, fits, random = proposal
+    log_ratio = mixed(proposed.softened, log_types) - mixed(log_lik.softened, log_types)
     accepted = rows.once(history, lambda: fits & (uniform_of(random) < jnp.exp(log_ratio)))
     change = jnp.where(accepted & (other == NO_SLOT), both, np.uint32(0))
     changes = ((jnp.where(accepted, slot, NO_SLOT), new), (jnp.where(accepted, other, NO_SLOT), out))
     labels = rows.put(history, now.labels, *changes, few=True)
     now = now._replace(hand=now.hand ^ change, deck=now.deck ^ change, labels=labels)
-    return now, jnp.where(accepted, proposed, log_lik), accepted
+    return now, jax.tree.map(partial(jnp.where, accepted), proposed, log_lik), accepted
 
 
 def insertable(rows: Rows, now: Trajectories, history: PublicHistory, slot: ArrayLike) -> Words:

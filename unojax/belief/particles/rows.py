@@ -172,7 +172,8 @@ class _Parallel(Rows):
         def one_round(index: Array, carry: _T) -> _T:
             return jax.tree.map(partial(jnp.where, index < number), body(index, carry), carry)
 
-        return control.fori_loop(0, most, one_round, first)
+        # A few rounds become one kernel.
+        return control.fori_loop(0, most, one_round, first, unroll=GROUP)
 
     def total(self, history: PublicHistory, term: Term, zero: Array) -> Array:
         return jax.vmap(term)(jnp.arange(history.max_slots)).sum(0, dtype=zero.dtype)

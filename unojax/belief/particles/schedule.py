@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array, lax
 
 from unojax.belief.opponents import Opponent, is_packed, models_of
-from unojax.belief.particles.likelihood import Exchange, by_type, log_factors, start_log_prob
+from unojax.belief.particles.likelihood import Exchange, LogLikelihood, log_factors, of_types, start_log_prob, without_choices
 from unojax.belief.particles.public import Deal, PublicHistory, Record, decode
 from unojax.belief.particles.rows import GROUP
 from unojax.belief.particles.trajectory import NO_SLOT, RELEASED, Trajectories, as_words, card_words
@@ -191,28 +191,28 @@ def log_likelihoods(
     opponent: Opponent,
     like: Observation,
     exchange: Exchange | None = None,
-    *,
-    softened: bool = True,
-) -> Array:
-    """Compute the log likelihood (nats) of all choices of the opponents: float32[C, N] or [C, K, N].
+) -> LogLikelihood:
+    """Compute the log likelihood of all choices of the opponents: [C, N] or [C, K, N] each.
 
     See `likelihood.log_likelihood`; all arguments are of C games, except `past` and `now`.
     """
     num_models, schedule = len(models_of(opponent)), past.schedule
 
-    def of_block(place: Array, block: Schedule, records: Record, start: Array) -> list[Array]:
+    def of_block(place: Array, block: Schedule, records: Record, start: Array) -> list[LogLikelihood]:
         hand, seen_by, made = as_words(start), take_rows(like, block.game), take_rows(exchange, block.game)
-        totals = [jnp.zeros(hand[0].shape, jnp.float32)] * num_models
+        totals = [without_choices(jnp.zeros(hand[0].shape, jnp.float32), like.rules)] * num_models
         for i in range(STEPS_PER_BLOCK):
             step, record = block.step(i), jax.tree.map(lambda rows, i=i: rows[i], records)
             hand = _xor(hand, _came(now, place, step))
-            seen, drawn = (hand, hand) if made is None else (made.apply(hand, record.slots_before),) * 2
+            seen, drawn = hand if made is None else made.apply(hand, record.slots_before), None
             if like.rules.keeps_account:
                 slot = jnp.maximum(record.slots_before - 1, 0)
-                drawn = card_words(_row(now.labels, place, slot) & ~RELEASED)
-                drawn = drawn if made is None else made.apply_at(drawn, slot)
-            factors = log_factors(seen, drawn, record, opponent, seen_by, softened)
-            totals = [total + jnp.where(step.is_record, f, 0.0) for total, f in zip(totals, factors, strict=True)]
+                drawn = _row(now.labels, place, slot) & ~RELEASED
+                drawn = drawn if made is None else made.label_at(drawn, slot)
+            factors = log_factors(seen, drawn, record, opponent, seen_by)
+            # A step without a record has log likelihood 0 and is possible.
+            factors = jax.tree.map(lambda factor, step=step: jnp.where(step.is_record, factor, factor.dtype.type(0)), factors)
+            totals = [total.plus(factor) for total, factor in zip(totals, factors, strict=True)]
             hand = _xor(hand, _went(now, place, step))
         return totals
 
@@ -224,40 +224,46 @@ def log_likelihoods(
         some = max(1, _UNPACKED_LANES // past.starts.shape[-1])
         totals = lax.map(lambda block: of_block(*block), blocks, batch_size=some)
     deals = Deal(*histories.deal.T)
-    dealt = past.dealt if exchange is None else jax.vmap(_applied)(exchange, past.dealt, deals.num_dealt)
+    dealt = past.dealt if exchange is None else past.dealt ^ jax.vmap(Exchange.change)(exchange, deals.num_dealt)
     at_start = jax.vmap(lambda hand, deal: start_log_prob(as_words(hand), deal, like.rules))(dealt, deals)
     most = most_blocks(now.labels.shape[1], histories.records.shape[1])
-    of_games = [at_start + _sum_of_games(total, schedule, most) for total in totals]
-    return jax.vmap(lambda *of_game: by_type(of_game, opponent))(*of_games)
+    of_games = (without_choices(at_start, like.rules).plus(_sum_of_games(total, schedule, most)) for total in totals)
+    return jax.vmap(lambda *of_game: of_types(of_game, opponent))(*of_games)
 
 
-def _sum_of_games(rows: Array, schedule: Schedule, most: int) -> Array:
-    """Sum rows float32[K, N] of blocks for each game, which has `most` (static) at most: float32[C, N]."""
-    index = jnp.arange(min(most, len(rows)))
-    own = rows.at[schedule.begin[:, None] + index[None]].get(mode="clip")
-    return jnp.where((index[None] < schedule.number[:, None])[..., None], own, 0.0).sum(1)
+def _sum_of_games(of_blocks: LogLikelihood, schedule: Schedule, most: int) -> LogLikelihood:
+    """Add up the log likelihoods [K, N] of blocks for each game, which has `most` (static) at most: [C, N] each."""
+    index = jnp.arange(min(most, len(of_blocks.softened)))
+    is_own = (index[None] < schedule.number[:, None])[..., None]
+
+    def own(rows: Array) -> Array:
+        rows = rows.at[schedule.begin[:, None] + index[None]].get(mode="clip", wrap_negative_indices=False)
+        return jnp.where(is_own, rows, 0.0)
+
+    softened, are_impossible = of_blocks
+    # As a number, so that one kernel adds up both.
+    number = None if are_impossible is None else own(are_impossible.astype(jnp.float32)).sum(1)
+    return LogLikelihood(own(softened).sum(1), None if number is None else number > 0)
 
 
 def exchanged(past: Past, histories: PublicHistory, exchange: Exchange, where: Array) -> Past:
     """Return the past after an exchange in the particles `where` (bool[C, N])."""
-    made = Exchange(exchange.cards, *(jnp.where(where, slot, NO_SLOT) for slot in (exchange.slot, exchange.other)))
+    slot, other = (jnp.where(where, slot, NO_SLOT) for slot in (exchange.slot, exchange.other))
+    made = exchange._replace(slot=slot, other=other)
 
     def start(game: Array, hand: Array, first: Array) -> Array:
         # Slots that are filled when a block begins are those before its first step's.
-        return _applied(take_rows(made, game), hand, first)
+        return hand ^ take_rows(made, game).change(first)
 
     starts = jax.vmap(start)(past.schedule.game, past.starts, past.schedule.first[:, 0])
-    return past._replace(starts=starts, dealt=jax.vmap(_applied)(made, past.dealt, histories.deal[:, 0]))
-
-
-def _applied(exchange: Exchange, hand: Array, num_slots: Array) -> Array:
-    return jnp.stack(exchange.apply(as_words(hand), num_slots))
+    return past._replace(starts=starts, dealt=past.dealt ^ jax.vmap(Exchange.change)(made, histories.deal[:, 0]))
 
 
 def _row(table: Array, place: Array, index: Array) -> Array:
     """Return a row of a game's table; the last one for an index beyond it."""
     number = table.shape[1]
-    return table.reshape(-1, table.shape[2]).at[place * number + jnp.minimum(index, number - 1)].get(mode="promise_in_bounds")
+    rows = table.reshape(-1, table.shape[2]).at[place * number + jnp.minimum(index, number - 1)]
+    return rows.get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def _came(now: Trajectories, place: Array, step: Schedule) -> Words:

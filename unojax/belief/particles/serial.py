@@ -10,13 +10,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from unojax.belief import resample
 from unojax.belief.particles import proposals
 from unojax.belief.particles.belief import Belief, Info, reinitialised
-from unojax.belief.particles.likelihood import has_facts, log_likelihood
+from unojax.belief.particles.likelihood import LogLikelihood, log_likelihood
 from unojax.belief.particles.rows import GROUP, SERIAL, num_groups
 from unojax.belief.particles.stages import Stage, Transition, read_transition, stages_of
 from unojax.belief.particles.trajectory import Trajectories, random_of_round
@@ -26,6 +27,7 @@ from unojax.belief.particles.weighing import (
     Options,
     conditioned,
     known_types,
+    latest_likelihood,
     num_moves_due,
     places_to_move,
     weigh,
@@ -50,22 +52,20 @@ def update_game(
         now, log_increment = _run(stage, number, of, random, now, log_increment)
     likelihood = partial(log_likelihood, history=of.new, opponent=options.opponent, like=before)
 
-    def replay(index: Array, log_lik: Array, now: Trajectories = now) -> Array:
+    def replay(index: Array, log_lik: LogLikelihood, now: Trajectories = now) -> LogLikelihood:
         return likelihood(now)
 
-    log_lik = control.fori_loop(0, of.changes_likelihood.astype(jnp.int32), replay, belief.log_likelihood)
-    log_weights, info = weigh(belief, of, log_increment, log_lik, options)
+    log_lik = control.fori_loop(0, of.changes_likelihood.astype(jnp.int32), replay, latest_likelihood(belief))
+    log_weights, info = weigh(belief, of, log_increment, log_lik.softened, options)
     now, moved_lik, acceptance = _rejuvenate(
         of, log_weights, info, random, now, log_lik, belief.log_types, likelihood, options.num_moves
     )
-    updated = conditioned(belief, of, after, info, log_weights, now, moved_lik)
+    updated = conditioned(belief, of, after, info, log_weights, now, moved_lik.softened)
     if rules.tells_of_hands:
-        strict = partial(likelihood, softened=False)
-        log_strict = control.fori_loop(0, has_facts(of.new, rules).astype(jnp.int32), lambda _, log_lik: strict(now), moved_lik)
-        updated, info = without_impossible(belief, updated, info, log_strict)
+        updated, info = without_impossible(belief, updated, info, moved_lik.strict)
 
     def restart(updated: Belief) -> Belief:
-        log_types = known_types(belief, info, log_weights, log_lik)
+        log_types = known_types(belief, info, log_weights, log_lik.softened)
         return reinitialised(SERIAL, random, REINITIALISATION, updated, after, log_types)
 
     return control.cond(info.restarted, restart, lambda updated: updated, updated), info._replace(acceptance=acceptance)
@@ -94,11 +94,11 @@ def _rejuvenate(
     info: Info,
     random: Array,
     now: Trajectories,
-    log_lik: Array,
+    log_lik: LogLikelihood,
     log_types: Array | None,
-    likelihood: Callable[..., Array],
+    likelihood: Callable[..., LogLikelihood],
     num_moves: int,
-) -> tuple[Trajectories, Array, Array]:
+) -> tuple[Trajectories, LogLikelihood, Array]:
     """Resample if due, make the rejuvenation moves, and return the share of particles that a move changed, too."""
     history, num_particles = of.new, len(random)
 
@@ -109,7 +109,7 @@ def _rejuvenate(
         lambda: jnp.arange(num_particles, dtype=jnp.int32),
     )
 
-    def pick(index: Array, carry: tuple[Trajectories, Array]) -> tuple[Trajectories, Array]:
+    def pick(index: Array, carry: tuple[Trajectories, LogLikelihood]) -> tuple[Trajectories, LogLikelihood]:
         now, log_lik = carry
 
         def picked(number: Array, table: Array) -> Array:
@@ -124,12 +124,12 @@ def _rejuvenate(
         now = Trajectories(
             hand, deck, own, recycled, picked(history.num_slots, now.labels), picked(history.num_records, now.played)
         )
-        return now, log_lik.at[..., ancestors].get(mode="promise_in_bounds")
+        return now, jax.tree.map(lambda rows: rows.at[..., ancestors].get(mode="promise_in_bounds"), log_lik)
 
     now, log_lik = control.fori_loop(0, info.resampled.astype(jnp.int32), pick, (now, log_lik))
     rounds, place = num_moves_due(info, num_particles, num_moves), places_to_move(of)
 
-    def move(index: Array, carry: tuple[tuple[Array, Array, Array], Array, Array]) -> Any:
+    def move(index: Array, carry: tuple[tuple[Array, Array, Array], LogLikelihood, Array]) -> Any:
         (hand, deck, labels), log_lik, changed = carry
         current = now._replace(hand=hand, deck=deck, labels=labels)
         slot = SERIAL.nth_live(history, labels, place(index))

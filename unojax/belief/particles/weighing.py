@@ -14,7 +14,7 @@ from unojax.belief import history as reading
 from unojax.belief import resample
 from unojax.belief.opponents import Opponent
 from unojax.belief.particles.belief import Belief, Info, report, start_target
-from unojax.belief.particles.likelihood import log_joint, log_type_probs, mixed
+from unojax.belief.particles.likelihood import LogLikelihood, log_joint, log_type_probs, mixed
 from unojax.belief.particles.stages import STAGES, Transition, most_records_per_step
 from unojax.belief.particles.trajectory import Trajectories
 from unojax.observation import Observation
@@ -31,6 +31,15 @@ class Options(NamedTuple):
     opponent: Opponent
     ess_threshold: float
     num_moves: int
+
+
+def latest_likelihood(belief: Belief) -> LogLikelihood:
+    """Return the log likelihood of the choices that a belief has seen, under a `Family` by type."""
+    if belief.target is None:
+        return LogLikelihood(belief.log_likelihood, None)
+    # A trajectory without weight is never picked again, so it may count as impossible.
+    strict = belief.log_weights if belief.target.log_likelihood is None else belief.target.log_likelihood
+    return LogLikelihood(belief.log_likelihood, jnp.isneginf(strict))
 
 
 def weigh(belief: Belief, of: Transition, log_increment: Array, log_lik: Array, options: Options) -> tuple[Array, Info]:
