@@ -172,6 +172,19 @@ def test_text_shows_the_record(run_text, run_json, run_ascii, data):
     assert run_json(*ARGS, "--turn", "6")["turns"] == data["turns"][:7]
 
 
+def test_a_narrow_terminal_breaks_no_row(run_text, monkeypatch):
+    """The figures stand above the bars, and colours are columns."""
+    commands = [*ARGS, "--steps", "6"], [*ARGS, "--turn", "6"]
+    wide = [run_text(*command) for command in commands]
+    monkeypatch.setenv("COLUMNS", "32")
+    narrow = [run_text(*command) for command in commands]
+    assert max(len(line) for out in narrow for line in out.splitlines()) <= 32
+    bar = re.compile(r"[ *]([RY][\dS+]\S*|W\S*) +[█▏▎▍▌▋▊▉]* +(<1|>99|\d+)(?= |$)", re.MULTILINE)
+    for one, other in zip(wide, narrow, strict=True):
+        assert bar.findall(one) and sorted(bar.findall(one)) == sorted(bar.findall(other))
+    assert ["red", "yellow"] in map(str.split, narrow[1].splitlines())
+
+
 def test_the_status_line_keeps_off_the_results(run_json, capsys, watch):
     """Only the error stream is a terminal."""
     watch()

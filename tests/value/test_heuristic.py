@@ -51,6 +51,15 @@ def test_positions_by_hand():
         assert float(by_weights(position, weights=HeuristicWeights(1.0, 0.0, 0.0))) == margin
 
 
+def test_the_value_is_linear_in_weights_that_may_be_traced():
+    position = seen("R5 B3 W", "G4 Y+2", "R0")
+    gradient = jax.grad(lambda weights: heuristic_value(position, weights=weights))(WEIGHTS)
+    assert gradient == pytest.approx((-1.0, 2 * 3 / 5, 1.0))
+    batch = HeuristicWeights(*np.array([WEIGHTS, HEURISTIC_WEIGHTS], np.float32).T)
+    values = jax.vmap(lambda weights: heuristic_value(position, weights=weights))(batch)
+    assert values.tolist() == pytest.approx([np.dot(weights, gradient) for weights in (WEIGHTS, HEURISTIC_WEIGHTS)])
+
+
 def value_by_hand(one: Observation, hands: np.ndarray, probs: np.ndarray) -> float:
     """Return V in plain Python over hands, bool[N, 108], with probabilities."""
     top, color = int(one.top_rank), int(one.color)

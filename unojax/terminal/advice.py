@@ -25,7 +25,8 @@ def belief(figures: BeliefSummary, seen: Observation, num_bars: int) -> Group:
     title = f"Probability in % that player {1 - int(seen.player)} holds a card"
     rows = [Text(title, style="bold")] if num_bars else []
     rows += [Text.assemble("  ", row) for row in drawing.likely_cards(figures.prob_holds, num_bars, tables.columns() - 2)]
-    return Group(*rows, Text(f"  no card of a colour, in %: {drawing.lacking(figures.prob_color, seen.rules)}"), "")
+    lacking = f"  no card of a colour, in %: {drawing.lacking(figures.prob_color, seen.rules)}"
+    return Group(*rows, tables.wrapped(lacking, 4), "")
 
 
 def plays(pooled: Pooled, agent: SearchAgent, *, has_drawn: bool) -> Group:

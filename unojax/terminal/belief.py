@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,7 +13,6 @@ from unojax.games.replay import MAX_STEPS
 from unojax.terminal import cards as drawing
 from unojax.terminal import tables
 from unojax.terminal.cards import whole_percent
-from unojax.terminal.tables import WIDTH
 from unojax.viz.scene import read_scene
 from unojax.viz.words import plays_like
 
@@ -25,6 +23,10 @@ if TYPE_CHECKING:
 
 _NUM_BARS: Final = 12
 _BARS_PER_ROW: Final = 3
+_BAR: Final = 17
+"""Columns of a bar and a blank."""
+_FIGURES: Final = 30
+"""Columns of the figures to the left of the bars."""
 
 
 def outcome(turn: BeliefTurn, *, steps: int | None) -> str:
@@ -41,18 +43,19 @@ def outcome(turn: BeliefTurn, *, steps: int | None) -> str:
 
 def compact(turn: BeliefTurn, *, with_truth: bool) -> Group:
     """Return a turn in short. An own play leaves the belief unchanged: one row suffices."""
-    belief, seen = turn.belief, turn.observation
+    belief, seen, width = turn.belief, turn.observation, tables.columns()
     heading = _heading(turn)
     if turn.log_evidence is not None and abs(turn.log_evidence) >= 0.005:
         right = f"ln p {turn.log_evidence:.2f}"
-        heading.append(right.rjust(max(WIDTH - len(heading), len(right) + 2)), style="dim")
+        room = width - len(heading)
+        heading.append(right.rjust(room) if len(right) + 2 <= room else f"\n{right.rjust(width)}", style="dim")
     if not seen.opponent_count:
         return Group(heading)
     top = cards.TYPE_NAMES[cards.card_type(int(seen.color), int(seen.top_rank))]
     table = f"top {top} {cards.COLOR_NAMES[int(seen.color)]}, deck {int(seen.deck_count)}"
     holds = f"holds {int(seen.opponent_count)}, can't play {whole_percent(belief.prob_no_playable)} %"
     if turn.seen is not None and turn.seen.is_mine and turn.seen.action < cards.DRAW and not turn.begun_anew:
-        return Group(heading, Text(f"  {table}; {holds}; all else is as before"))
+        return Group(heading, tables.wrapped(f"  {table}; {holds}; all else is as before", 2))
     lacks = " ".join(
         f"{cards.COLOR_LETTERS[c]}{whole_percent(1 - belief.prob_color[c]):>3}" for c in drawing.colors_of(seen.rules)
     )
@@ -65,17 +68,22 @@ def compact(turn: BeliefTurn, *, with_truth: bool) -> Group:
     order = drawing.likeliest(belief.prob_holds, _NUM_BARS)
     lines = [heading]
     if turn.types:
-        lines.append(Text(f"  player {1 - turn.player} {plays_like(turn.types)}"))
-    for row, figure in enumerate(figures):
-        bars = [_bar(turn, t, with_truth=with_truth) for t in order[row :: len(figures)]]
-        lines.append(Text.assemble(f"  {figure:<28}", *(piece for bar in bars for piece in (bar, " "))))
+        lines.append(tables.wrapped(f"  player {1 - turn.player} {plays_like(turn.types)}", 2))
+    if is_narrow := width < _FIGURES + _BARS_PER_ROW * _BAR - 1:
+        lines.append(tables.wrapped(f"  {'; '.join(figures)}", 2))
+        rows = drawing.in_columns(order, min(_BARS_PER_ROW, max(1, width // _BAR)))
+    else:
+        rows = [order[row :: len(figures)] for row in range(len(figures))]
+    for row, types in enumerate(rows):
+        left = "" if is_narrow else f"  {figures[row]}".ljust(_FIGURES)
+        lines.append(Text.assemble(left, *(piece for t in types for piece in (_bar(turn, t, with_truth=with_truth), " "))))
     if turn.begun_anew:
-        lines.append(Text(f"  restarted from the position alone: {turn.begun_anew}"))
+        lines.append(tables.wrapped(f"  restarted from the position alone: {turn.begun_anew}", 2))
     if with_truth and turn.truth is not None:
         besides = [t for t in np.flatnonzero(turn.truth).tolist() if t not in order]
         if besides:
             names = "  also " + "  ".join(f"*{cards.TYPE_NAMES[t]} {whole_percent(belief.prob_holds[t])}" for t in besides)
-            lines += [Text(row) for row in textwrap.wrap(names, WIDTH, subsequent_indent=" " * 7)]
+            lines.append(tables.wrapped(names, 7))
     return Group(*lines)
 
 
@@ -117,7 +125,8 @@ def full(turn: BeliefTurn, *, with_truth: bool) -> Group:
         _grid(turn, with_truth=with_truth),
         Text(""),
     ]
-    rows = drawing.in_columns(drawing.likeliest(belief.expected_counts, _NUM_BARS), _BARS_PER_ROW)
+    per_row = min(_BARS_PER_ROW, max(1, tables.columns() // (_BAR + 7)))
+    rows = drawing.in_columns(drawing.likeliest(belief.expected_counts, _NUM_BARS), per_row)
     for types in rows:
         line = Text("")
         for t in types:
@@ -160,7 +169,7 @@ def _bar(turn: BeliefTurn, card_type: int, *, with_truth: bool) -> Text:
 
 
 def _grid(turn: BeliefTurn, *, with_truth: bool) -> Group:
-    """Return a row for each colour, a column for each rank, and the wild cards below."""
+    """Return a row for each colour, a column for each rank, and the wild cards below; on a narrow terminal columns of colours."""
     deck = np.asarray(turn.observation.rules.deck)
     unseen = np.asarray(turn.observation.unseen)
     truth = turn.truth if with_truth else None
@@ -173,10 +182,16 @@ def _grid(turn: BeliefTurn, *, with_truth: bool) -> Group:
         return Text(value + ("" if truth is None else "*" if truth[t] else " "))
 
     ranks = [r for r in range(cards.NUM_COLORED_RANKS) if deck[r : cards.WILD_TYPE : cards.NUM_COLORED_RANKS].any()]
-    table = tables.grid("", ("",), [cards.RANK_NAMES[rank] + (" " if with_truth else "") for rank in ranks])
-    for color in drawing.colors_of(turn.observation.rules):
+    colors = drawing.colors_of(turn.observation.rules)
+    names_of_ranks = [cards.RANK_NAMES[rank] + (" " if with_truth else "") for rank in ranks]
+    table = tables.grid("", ("",), names_of_ranks)
+    for color in colors:
         name = cards.COLOR_NAMES[color]
         table.add_row(Text(name, style=name), *(cell(color * cards.NUM_COLORED_RANKS + rank) for rank in ranks))
+    if tables.least_width(table) > tables.columns():
+        table = tables.grid("", ("",), [cards.COLOR_NAMES[color] for color in colors])
+        for rank, name in zip(ranks, names_of_ranks, strict=True):
+            table.add_row(name, *(cell(color * cards.NUM_COLORED_RANKS + rank) for color in colors))
     wilds = [t for t in (cards.WILD_TYPE, cards.WILD_DRAW_FOUR_TYPE) if deck[t]]
     names = Text("   ".join(f"{cards.TYPE_NAMES[t]} {cell(t).plain.strip()}" for t in wilds), style="bold")
     return Group(table, names) if wilds else Group(table)

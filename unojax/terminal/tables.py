@@ -11,6 +11,7 @@ from typing import Any, Final
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from unojax.rules import Rules
 
@@ -37,6 +38,11 @@ def show(*parts: RenderableType) -> None:
 def columns() -> int:
     """Return the columns of the terminal, at most those of running text."""
     return min(Console(file=sys.stdout).width or WIDTH, WIDTH)
+
+
+def wrapped(words: str, indent: int) -> Text:
+    """Return text whose further lines on the terminal are indented."""
+    return Text("\n".join(textwrap.wrap(words, columns(), subsequent_indent=" " * indent)))
 
 
 def without_trailing_blanks(text: str) -> str:
