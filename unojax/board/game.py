@@ -208,7 +208,7 @@ class BoardGame(Face):
 
     def _show_position(self) -> None:
         session, looked = self._session, self._win_estimate
-        found = {} if looked is None else page.win_data(looked, page.opened_counts(session))
+        found = {} if looked is None else page.win_data(looked, page.opened_types(session))
         going_on = self._search.whom_rollouts_follow
         self._show(
             page.board_state(session)

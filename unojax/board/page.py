@@ -20,7 +20,7 @@ from unojax.games.session import Session
 from unojax.observation import Observation
 from unojax.viz import belief_svg
 from unojax.viz.card import BACK, card_svg
-from unojax.viz.scene import Hand, drawn_types, read_scene
+from unojax.viz.scene import drawn_types, read_scene
 from unojax.viz.svg import NAMESPACE, element, mark
 from unojax.viz.theme import COLOR_PAINTS, DARK, FONT, LIGHT, Theme, css_variables
 from unojax.viz.words import YOU, capitalized, card_words, move_words, result_words, start_words, why_not
@@ -86,7 +86,7 @@ def board_state(session: Session) -> dict[str, Any]:
     if session.has_given_up:
         words = ": ".join(["The opponent gives up", *session.faults]) + "."
         said.append({"by": "opponent", "card": False, "words": words})
-    opened = (_opened(session).types or ()) if session.is_over else None
+    opened = opened_types(session)
     return view_state(view, session.opponent, _legal_types(session.legal) if is_mine else (), drawn, opened) | {
         "by": None if last is None else YOU if last.is_mine else "opponent",
         "toMove": None if session.is_over else YOU if is_mine else "opponent",
@@ -150,8 +150,9 @@ def moves(views: Sequence[Observation], names: tuple[str, str], said: Mapping[in
     return told
 
 
-def win_data(looked: WinEstimate, truth: np.ndarray | None = None) -> dict[str, Any]:
-    """Return win probability and belief, drawn in both themes; with the true counts of the types, int[54], if known."""
+def win_data(looked: WinEstimate, opened: Sequence[int] | None = None) -> dict[str, Any]:
+    """Return win probability and belief, drawn in both themes; with the types in the other hand if known."""
+    truth = None if opened is None else np.bincount(opened, minlength=cards.NUM_TYPES)
     picture = partial(belief_svg, looked.belief.prob_holds, truth=truth, types=looked.types, tall=True)
     return {
         "win": {"now": round(float(looked.win_probability), 4), "error": round(float(looked.win_error), 4)},
@@ -159,9 +160,9 @@ def win_data(looked: WinEstimate, truth: np.ndarray | None = None) -> dict[str, 
     }
 
 
-def opened_counts(session: Session) -> np.ndarray | None:
-    """Return the copies of each type in the opponent's hand, int[54]; None before the end."""
-    return np.bincount(_opened(session).types or (), minlength=cards.NUM_TYPES) if session.is_over else None
+def opened_types(session: Session) -> tuple[int, ...] | None:
+    """Return the types in the opponent's hand; None before the end."""
+    return read_scene(session.replay().end).hands[1 - session.seat].types if session.is_over else None
 
 
 def hint(advised: int, win_of: Mapping[int, float]) -> dict[str, Any]:
@@ -260,10 +261,6 @@ def _says(session: Session) -> str:
     if not can_play:
         return "You can't play: click the deck to draw."
     return f"Your turn: play a card{', or draw one' if legal[cards.DRAW] else ''}."
-
-
-def _opened(session: Session) -> Hand:
-    return read_scene(session.replay().end).hands[1 - session.seat]
 
 
 def _legal_types(legal: np.ndarray) -> frozenset[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from copy import copy
 from dataclasses import replace
 from typing import Any, Final
 
@@ -77,14 +78,14 @@ class Table:
             words: dict[str, Any] = {"pile": pile, "penalty": penalty, "opponent_begins": opponent_begins}
             start = make_observation(hand, top, opponent, **words, rules=rules)
         game = SeenGame((jax.device_get(start),), names=NAMES)
-        self._begin(game, agent, replicates, seed, None, {})
+        self._begin(game, agent, replicates, seed)
 
     @classmethod
     def of(cls, game: SeenGame, *, agent: str = TABLE_SEARCH, replicates: int = TABLE_REPLICATES, seed: int = 0) -> Table:
         """Continue a game from its end; arguments as in `Table`."""
         made = cls.__new__(cls)
         # Messages address the observer.
-        made._begin(replace(game, names=NAMES if game.player == 0 else (NAMES[1], NAMES[0])), agent, replicates, seed, None, {})
+        made._begin(replace(game, names=NAMES if game.player == 0 else (NAMES[1], NAMES[0])), agent, replicates, seed)
         return made
 
     @classmethod
@@ -104,23 +105,14 @@ class Table:
         saved = read_game(path)
         return cls.of(saved.seen(), agent=agent, replicates=replicates, seed=(saved.seed or 0) if seed is None else seed)
 
-    def _begin(
-        self,
-        game: SeenGame,
-        agent: str,
-        replicates: int,
-        seed: int,
-        advisors: Advisors | None,
-        advice: dict[tuple[Event, ...], Pooled],
-    ) -> None:
+    def _begin(self, game: SeenGame, agent: str, replicates: int, seed: int) -> None:
         if not (is_int(seed) and 0 <= seed < 2**32):
             raise ValueError(f"seed must be a whole number in [0, {2**32 - 1}], got {seed!r}")
         self.game, self.seed = game, int(seed)
-        self._agent, self._replicates = agent, replicates
-        self.search = read_search(agent, self.rules)
-        self._advisors = advisors or Advisors(self.search, jax.random.key(self.seed, impl="threefry2x32"))
+        self._replicates, self.search = replicates, read_search(agent, self.rules)
+        self._advisors = Advisors(self.search, jax.random.key(self.seed, impl="threefry2x32"))
         # Keyed by the events.
-        self._advice = advice
+        self._advice: dict[tuple[Event, ...], Pooled] = {}
 
     @property
     def rules(self) -> Rules:
@@ -171,8 +163,9 @@ class Table:
 
     def after(self, line: str) -> Table:
         """Return the table after further events; this one is unchanged. Raises as `play`."""
-        other = Table.__new__(Table)
-        other._begin(self.game.play(line), self._agent, self._replicates, self.seed, self._advisors, self._advice)
+        # The two share the beliefs and the advice about common events.
+        other = copy(self)
+        other.game = self.game.play(line)
         return other
 
     def possible(self) -> tuple[str, ...]:
