@@ -72,11 +72,13 @@ def judged(
     num_pairs: int = 192,
     rollouts: int = 64,
     baseline: str = adjusted.STAND_IN,
+    batch_size: int = 384,
+    workers: int = 1,
 ) -> Pairs:
     """Play a match with a baseline for agents that are not policies."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(adjusted, "STAND_IN", baseline)
-        return play((first, second), num_pairs, rules=rules, adjust=rollouts, batch_size=384, workers=1)
+        return play((first, second), num_pairs, rules=rules, adjust=rollouts, batch_size=batch_size, workers=workers)
 
 
 QUICK = {"baseline": "keep-wilds", "num_pairs": 128, "rollouts": 32}
@@ -127,14 +129,13 @@ def test_standings_show_the_score_from_both_sides(match: Pairs):
 
 
 @pytest.mark.slow
-def test_the_batch_size_changes_no_score():
-    agents = hidden("guard"), SCARCEST
-    plain, one = play(agents, 64), judged(*agents, num_pairs=64, rollouts=32)
+def test_the_batch_size_changes_no_score(match: Pairs):
+    plain = play((hidden("guard"), SCARCEST), len(match))
     assert np.isnan(plain.adjusted).all()
-    other = play(agents, 64, adjust=32, batch_size=32, workers=2)
-    for pairs in (one, other):
+    other = judged(hidden("guard"), **QUICK, batch_size=32, workers=2)
+    for pairs in (match, other):
         np.testing.assert_array_equal(pairs.winner, plain.winner)
-        np.testing.assert_allclose(pairs.adjusted, one.adjusted, atol=1e-6)
+        np.testing.assert_allclose(pairs.adjusted, match.adjusted, atol=1e-6)
 
 
 @pytest.mark.slow

@@ -340,9 +340,11 @@ import json, jax
 from benchmarks.harness import digest
 from tests.arena.players import LOWEST, SCARCEST
 from tests.arena.test_match import Witness
-from unojax.arena import play_match
+from unojax.arena import adjusted, play_match
+# A baseline that compiles in a third of the time.
+adjusted.STAND_IN = "keep-wilds"
 found = [len(jax.local_devices())]
-for agents, options in (((Witness(), SCARCEST), {"batch_size": 32}), ((LOWEST, "linear"), {"adjust": 4})):
+for agents, options in (((Witness(), SCARCEST), {"batch_size": 32}), ((LOWEST, "keep-wilds"), {"adjust": 4})):
     pairs = play_match(jax.random.key(3), agents, 24, **options)
     found.append(digest(values for name, values in vars(pairs).items() if name != "seconds"))
 print(json.dumps(found))
@@ -350,8 +352,8 @@ print(json.dumps(found))
 
 
 @pytest.mark.slow
-def test_the_same_games_on_1_2_and_8_devices():
+def test_the_same_games_on_one_device_and_on_eight():
     """With memories, variance reduction, and the default batch size."""
-    found = [run_on_devices(ON_DEVICES, number) for number in (1, 2, 8)]
-    assert [number for number, *_ in found] == [1, 2, 8]
+    found = [run_on_devices(ON_DEVICES, number) for number in (1, 8)]
+    assert [number for number, *_ in found] == [1, 8]
     assert len({tuple(digests) for _, *digests in found}) == 1

@@ -40,7 +40,7 @@ CASES: list[tuple[str, Opponent]] = [
     ("forfeiting", PACKED),
     ("official", PACKED),
 ]
-LONG = CASES[4:]
+LONG = CASES[3:]
 
 
 def views_at(name: str, t: int) -> tuple[Observation, np.ndarray]:

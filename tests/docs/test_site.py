@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -48,9 +49,12 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the built site: that which `UNOJAX_SITE` names, or a new one."""
     if missing := [name for name in WRITERS if importlib.util.find_spec(name) is None]:
         # An extra of its own, which most users of the tests lack. `.ci/run` has it.
         pytest.skip(f"no {', '.join(missing)}: pip install 'unojax[docs]'")
+    if built := os.environ.get("UNOJAX_SITE"):
+        return Path(built)
     out = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", "--jobs", "2"]
     folders = ["-d", str(out / "read"), "docs", str(out / "html")]
