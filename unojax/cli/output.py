@@ -214,8 +214,8 @@ def find_devices() -> list[Any]:
 
     try:
         return jax.devices()
-    except AssertionError:
-        # JAX raises this if each platform of JAX_PLATFORMS exists but has no device.
+    except (AssertionError, AttributeError):
+        # From JAX if each platform of JAX_PLATFORMS exists but has no device; the second one if Python omits assertions (-O).
         asked = os.environ.get("JAX_PLATFORMS", "")
         raise RuntimeError(f"JAX found no device for JAX_PLATFORMS={asked!r}; leave it out, or set it to cpu") from None
 
