@@ -53,10 +53,11 @@ def test_positions_by_hand():
 
 def test_the_value_is_linear_in_weights_that_may_be_traced():
     position = seen("R5 B3 W", "G4 Y+2", "R0")
-    gradient = jax.grad(lambda weights: heuristic_value(position, weights=weights))(WEIGHTS)
+    value = jax.jit(lambda weights: heuristic_value(position, weights=weights))
+    gradient = jax.jit(jax.grad(value))(WEIGHTS)
     assert gradient == pytest.approx((-1.0, 2 * 3 / 5, 1.0))
     batch = HeuristicWeights(*np.array([WEIGHTS, HEURISTIC_WEIGHTS], np.float32).T)
-    values = jax.vmap(lambda weights: heuristic_value(position, weights=weights))(batch)
+    values = jax.vmap(value)(batch)
     assert values.tolist() == pytest.approx([np.dot(weights, gradient) for weights in (WEIGHTS, HEURISTIC_WEIGHTS)])
 
 
