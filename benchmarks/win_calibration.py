@@ -137,7 +137,10 @@ def _judge(players: list[Agent], rules: Rules) -> SearchAgent | None:
 def _predict(
     memory: Memory, seats: Seats, lanes: MatchLanes, *, search: SearchAgent, judge: SearchAgent | None, num_samples: int
 ) -> Array:
-    """Return the adviser's and the judge's win probabilities of the first agent, float32[G, 2]; NaN if there is none."""
+    """Return the adviser's and the judge's win probabilities of the first agent, float32[G, 2].
+
+    NaN in a finished game, and without a judge.
+    """
 
     def one(memory: Memory, seats: Seats, lanes: MatchLanes) -> Array:
         state, player = lanes.state, seats.game

@@ -29,8 +29,17 @@ def send_nothing(name: str, message: dict[str, Any]) -> None:
 class Kept(Tabs[Any]):
     """Tabs whose games are the texts of their files."""
 
+    def begin(self, name: str) -> Any:
+        return f"a game of {name}"
+
     def resume(self, name: str, saved: GameFile) -> Any:
         return saved.start
+
+    def deal(self, name: str, choices: Any) -> None:
+        self.keep(name, choices)
+
+    def load(self, name: str, saved: GameFile) -> None:
+        self.keep(name, saved.start)
 
 
 def write(folder: Path, number: int) -> None:

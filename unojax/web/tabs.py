@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain, count
@@ -64,7 +65,7 @@ class Tab(Face):
 _Board = TypeVar("_Board", bound=Tab)
 
 
-class Tabs(Generic[_Board]):
+class Tabs(ABC, Generic[_Board]):
     """Games by the names of their tabs, each in a file, the last used ones in memory too. One thread calls at a time.
 
     The folder is created; the files of games that have been inactive for `KEPT_SECONDS` are removed.
@@ -80,21 +81,21 @@ class Tabs(Generic[_Board]):
                 if time.time() - path.stat().st_mtime > KEPT_SECONDS:
                     path.unlink()
 
+    @abstractmethod
     def begin(self, name: str) -> _Board:
         """Begin the first game of a tab."""
-        raise NotImplementedError
 
+    @abstractmethod
     def resume(self, name: str, saved: GameFile) -> _Board:
         """Continue a saved game. Raises ValueError if it can't continue."""
-        raise NotImplementedError
 
+    @abstractmethod
     def deal(self, name: str, choices: Any) -> None:
         """Begin another game in a tab, as chosen in its form. Raises ValueError if the choices are refused."""
-        raise NotImplementedError
 
+    @abstractmethod
     def load(self, name: str, saved: GameFile) -> None:
         """Show a saved game in a tab. Raises ValueError if it can't continue."""
-        raise NotImplementedError
 
     def hear(self, name: str, message: dict[str, Any]) -> None:
         """Answer a message of a tab.
