@@ -11,8 +11,9 @@ from rich.table import Table
 
 from training.config import RunConfig
 from unojax.arena import play_match
-from unojax.arena.match import compile_match, default_batch_size, default_workers
+from unojax.arena.match import compile_match, default_batch_size
 from unojax.arena.ratings import Score, paired_score
+from unojax.device.mesh import default_workers
 from unojax.specs import parse_agent
 from unojax.value.network import Network
 

@@ -82,13 +82,13 @@ try:
 except ValueError as error:
     assert str(error) == "mine failed: ZeroDivisionError: division by zero"
 assert "jax" not in sys.modules
-import unojax.games.advising, unojax.simulation
-assert not {"flax", "optax", "chex"} & set(sys.modules)
+import unojax.games.advising, unojax.simulation, unojax.analysis.turns, unojax.analysis.reviewing
+assert not {"flax", "optax", "chex", "unojax.arena", "unojax.value"} & set(sys.modules)
 """
 
 
 def test_each_command_imports_no_more_than_it_needs():
-    """Version, help and parsing import no JAX; advice and simulations no network libraries."""
+    """Version, help and parsing import no JAX; advice, simulations and beliefs neither networks nor the arena."""
     done = run_process("-c", IMPORTS)
     assert done.returncode == 0, done.stderr
 

@@ -7,6 +7,7 @@ from threading import Barrier
 
 import jax
 import numpy as np
+import pytest
 
 from tests.helpers import assert_trees_equal
 from unojax import Info, Rules
@@ -67,6 +68,17 @@ def test_a_program_is_compiled_ahead_with_the_shapes_of_its_results():
     shapes = counted.program.shapes(KEY, WEIGHTS, rules=RULES)
     assert jax.tree.structure(shapes) == jax.tree.structure(results)
     assert [(x.shape, x.dtype) for x in jax.tree.leaves(shapes)] == [(x.shape, x.dtype) for x in jax.tree.leaves(results)]
+
+
+def test_numpy_arrays_go_into_a_program_as_they_are(monkeypatch: pytest.MonkeyPatch):
+    """One by one, their copies take longer than a small program."""
+    counted = Counted()
+    expected = counted.program(KEY, WEIGHTS, rules=RULES)
+    monkeypatch.setattr(jax, "device_put", None)
+    narrow = {"a": np.float32(2), "b": np.arange(4, dtype=np.int32)}
+    assert_trees_equal(counted.program(KEY, narrow, rules=RULES), expected)
+    with pytest.raises(TypeError, match="not callable"):
+        counted.program(KEY, WEIGHTS, rules=RULES)
 
 
 def test_threads_wait_for_a_program_that_is_being_compiled():

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unojax.arena.ratings import Z_95
-
 
 @dataclass(frozen=True)
 class Measure:
@@ -21,6 +19,9 @@ class Measure:
     @property
     def margin(self) -> float:
         """Half the width of the 95% interval."""
+        # The arena takes long to import, and beliefs along a game do not need it.
+        from unojax.arena.ratings import Z_95
+
         return Z_95 * self.standard_error
 
     @property

@@ -12,11 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from unojax import arena, cards
+from unojax import cards
 from unojax.belief.particles import Info
 from unojax.belief.tracking import run_filter
 from unojax.belief.tracking import track as track_on_host
 from unojax.belief.updaters import Updater
+from unojax.device.mesh import default_workers
 from unojax.device.platform import platform
 from unojax.device.returned import numbers
 from unojax.game import State
@@ -125,7 +126,7 @@ def rows_along(key: Array, games: Recorded, updater: Updater, read: Read[_Tree],
     if updater.on_host:
         return _rows_on_host(key, games, updater, read, player)
     num_games = len(games.num_updates)
-    workers = min(arena.default_workers(), num_games)
+    workers = min(default_workers(), num_games)
     part = -(-num_games // workers)
     index = np.arange(part * workers) % num_games
     states, num_updates = jax.tree.map(lambda x: x[index], (games.states, games.num_updates))

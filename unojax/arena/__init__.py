@@ -13,11 +13,12 @@ its time is measured separately.
 """
 
 from unojax.arena.lanes import AgentError
-from unojax.arena.match import Batch, compile_match, default_batch_size, default_workers, play_batches, play_match
+from unojax.arena.match import Batch, compile_match, default_batch_size, play_batches, play_match
 from unojax.arena.pairs import Pairs, split_pairs
 from unojax.arena.rounds import Matches, play_rounds
 from unojax.arena.tournaments import Tournament, tournament
 from unojax.arena.win_rates import WinRates, win_rates
+from unojax.device.mesh import default_workers
 
 __all__ = [
     "AgentError",

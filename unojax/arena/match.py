@@ -19,8 +19,8 @@ from unojax.arena.adjusted import judge_of
 from unojax.arena.lanes import MatchLanes, Side, play_steps, results
 from unojax.arena.pairs import Pairs, check_series, pairs_of, split_pairs
 from unojax.decks import is_int
-from unojax.device.mesh import local_mesh, size_of
-from unojax.device.platform import available_cores, platform
+from unojax.device.mesh import default_workers, local_mesh, size_of
+from unojax.device.platform import platform
 from unojax.device.random_bits import check_key
 from unojax.device.shares import ALL, check_share
 from unojax.policies import Policy
@@ -117,14 +117,6 @@ def checked_workers(workers: int | None) -> int:
     if not (is_int(workers) and workers >= 1):
         raise ValueError(f"workers must be None or an integer of at least 1, got {workers!r}")
     return workers
-
-
-def default_workers() -> int:
-    """Return the number of batches in progress at a time, each on all local devices.
-
-    XLA releases Python's lock, and one batch alone leaves part of the cores idle.
-    """
-    return max(1, available_cores() // size_of(local_mesh())) if platform() == "cpu" else 1
 
 
 def default_batch_size(num_games: int, workers: int) -> int:

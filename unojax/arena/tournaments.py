@@ -15,12 +15,13 @@ import numpy as np
 
 from unojax.agents import Agent
 from unojax.arena.fingerprint import fingerprint
-from unojax.arena.match import Batch, compile_match, default_batch_size, default_workers, play_batches
+from unojax.arena.match import Batch, compile_match, default_batch_size, play_batches
 from unojax.arena.pairs import Pairs, pairs_of, split_pairs
 from unojax.arena.results import ResultsFile
 from unojax.arena.rounds import Matches, play_rounds
 from unojax.arena.standings import Standings, standings_of
 from unojax.decks import is_int
+from unojax.device.mesh import default_workers
 from unojax.device.shares import ALL, Share, check_share
 from unojax.rules import Rules, as_rules
 from unojax.specs import as_agent

@@ -11,6 +11,8 @@ import numpy as np
 from jax.core import Tracer
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from unojax.device.platform import available_cores, platform
+
 AXIS: Final = "games"
 """Axis of the mesh."""
 
@@ -33,6 +35,14 @@ def mesh_for(size: int) -> Mesh | None:
 def size_of(mesh: Mesh | None) -> int:
     """Return the number of devices of a mesh."""
     return 1 if mesh is None else mesh.size
+
+
+def default_workers() -> int:
+    """Return the number of batches in progress at a time, each on all local devices.
+
+    XLA releases Python's lock, and one batch alone leaves part of the cores idle.
+    """
+    return max(1, available_cores() // size_of(local_mesh())) if platform() == "cpu" else 1
 
 
 def spread(tree: Any, size: int) -> Any:

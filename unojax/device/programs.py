@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Any, Final
 
 import jax
+import numpy as np
 from jaxlib.version import __version__ as jaxlib_version
 
 from unojax.device.platform import Platform, platform
@@ -88,6 +89,13 @@ class _Once:
 
 
 def _flatten(args: Any) -> tuple[list[Any], Any]:
-    """Flatten arguments; numbers and NumPy arrays get JAX's types."""
+    """Flatten arguments; numbers get JAX's types."""
     leaves, treedef = jax.tree.flatten(args)
-    return [leaf if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct) else jax.device_put(leaf) for leaf in leaves], treedef
+    return [leaf if _has_type_of_jax(leaf) else jax.device_put(leaf) for leaf in leaves], treedef
+
+
+def _has_type_of_jax(leaf: Any) -> bool:
+    """Return whether a program accepts a leaf as it is; it copies all NumPy arrays at once, faster than one by one."""
+    if isinstance(leaf, np.ndarray | np.generic):
+        return leaf.dtype == jax.dtypes.canonicalize_dtype(leaf.dtype)
+    return isinstance(leaf, jax.Array | jax.ShapeDtypeStruct)
