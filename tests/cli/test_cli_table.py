@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import partial
 from typing import Final
 
 from rich.console import Console
@@ -13,7 +14,8 @@ from unojax.decks import parse_deck
 from unojax.games.at_table import Table
 from unojax.games.gamefile import read_game
 from unojax.terminal.entries import Command, Input, read_input
-from unojax.terminal.table_conversation import TableConversation
+from unojax.terminal.person import WithPerson
+from unojax.terminal.table_conversation import TableConversation, ask_for_table
 
 PROGRAMS: Final = 80  # official rules, with a belief over two types
 # Rules and agent of `tests/games/test_at_table.py`, with which this file shares its programs.
@@ -87,6 +89,44 @@ def test_no_game_is_lost(tmp_path):
     table = official()
     out = talk(table, ["r1"], path=tmp_path / "no such folder" / "game.json")
     assert "could not be saved" in out and len(table.events) == 1
+
+
+def test_the_command_does_not_write_over_an_unfinished_game(refused, tmp_path):
+    """The same command entered again after a crash would otherwise replace the game by an empty one."""
+    path, other = tmp_path / "my game.json", tmp_path / "other.json"
+    table = official()
+    table.play("r1; d")
+    for file in (path, other):
+        table.save(file)
+    says = f"--save: the game in {str(path)!r} is unfinished: unojax table --resume '{path}' continues it"
+    begin = "table --hand 'R1 R5 Y2 YS B7 G+2 W' --top R0"
+    refused({f"{begin} --save '{path}'": says, f"table --resume '{other}' --save '{path}'": says})
+    assert read_game(path).seen().events == table.events
+    other.write_text("precious")
+    refused({f"{begin} --save '{other}'": "it is not overwritten"})
+
+
+def asked(*typed: str, hand: str | None = None, top: str | None = None) -> tuple[Table | None, str]:
+    """Answer the questions about the deal; return the table and the transcript."""
+    console = Console(file=(out := io.StringIO()), width=80, markup=False, highlight=False, emoji=False)
+    begin = partial(Table, rules=RULES, agent=AGENT, seed=3)
+    table = ask_for_table(begin, hand, top, opponent_begins=False, person=WithPerson(read=lines(*typed), console=console))
+    return table, out.getvalue()
+
+
+def test_questions_about_the_deal_are_asked_until_answered():
+    table, out = asked("R1 X", "R1 RS", "W", "R0", "me", "t", "R1 RS W", "R0", "they")
+    assert table is not None and not table.is_my_turn and len(table.game.start.hand.nonzero()[0]) == 3
+    for words in (
+        "unknown card 'X'",
+        "as in W:B",
+        "Type y if you begin",
+        "Hand must be the 3 cards that you hold at first, got 2",
+    ):
+        assert words in out, words
+    table, _ = asked("r1 rs w", top="R0")
+    assert table is not None and table.is_my_turn
+    assert asked("R1 RS W") == asked() == (None, "\n")
 
 
 def test_completion_offers_the_possible_events():

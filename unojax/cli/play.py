@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Optional
 
 from unojax.cli.options import (
@@ -21,6 +20,7 @@ from unojax.cli.options import (
     option,
 )
 from unojax.cli.serving import PageFields, PageOptions
+from unojax.cli.targets import file_of_game
 from unojax.rules import Rules
 from unojax.search import ADVISER_MODEL
 from unojax.specs import choose_opponent, parse_agent, runs_code
@@ -79,9 +79,7 @@ class PlayGame:
         from unojax.terminal.conversation import play_games
 
         saved = None if self.resume is None else _read_unfinished(self.resume, self.opponent)
-        path = self.resume if self.save is None else self.save
-        if path is not None and (self.resume is None or Path(path).resolve() != Path(self.resume).resolve()):
-            _check_is_free(path)
+        path = file_of_game(self.save, self.resume)
         if saved is None:
             agent, search = parse_agent(choose_opponent(self.opponent, rules), rules=rules), self._adviser(rules)
             seed = secrets.randbelow(2**32) if self.seed is None else self.seed
@@ -162,18 +160,3 @@ def _read_unfinished(path: str, opponent: str | None) -> GameFile:
         how = f"--opponent {shlex.quote(against)}"
         raise ValueError(f"--resume: the game in {path!r} is against an agent that runs code of its own; to run it, add {how}")
     return game
-
-
-def _check_is_free(path: str) -> None:
-    """Check that the next deal overwrites at most a finished game."""
-    from unojax.games.gamefile import is_unfinished
-
-    try:
-        unfinished = is_unfinished(path)
-    except ValueError as error:
-        raise ValueError(f"--save: {error}; it is not overwritten: give another name") from None
-    if unfinished:
-        raise ValueError(
-            f"--save: the game in {path!r} is unfinished: unojax play --resume {shlex.quote(path)} continues it; "
-            "for another game give another name"
-        )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from unojax.cli.options import CountOrNone, Flag, RuleFields, RuleOptions, Seed, command, given, naming_options, option
 from unojax.cli.serving import PageFields, PageOptions
+from unojax.cli.targets import file_of_game
 from unojax.rules import Rules
 from unojax.search import TABLE_SEARCH
 
@@ -25,7 +26,11 @@ class FollowTable:
     opponent: CountOrNone = option(None, "Number of cards in the other hand, to begin in mid-game. none: as many as are dealt.")
     pile: str = option("", "With --opponent: the cards under the top one, as far as they are known.", "CARDS")
     penalty: str = option("", "With --opponent: cards to be drawn now, see unojax advise --penalty.", "N|N?COLOR")
-    save: Optional[str] = option(None, "Save the game after every event, as you saw it. An older one is replaced.", "FILE.json")
+    save: Optional[str] = option(
+        None,
+        "Save the game after every event, as you saw it. It replaces a finished game; an unfinished one is not overwritten.",
+        "FILE.json",
+    )
     resume: Optional[str] = option(
         None,
         "Resume a saved game. It is saved there again, or where --save says.",
@@ -44,8 +49,9 @@ class FollowTable:
             return self._serve(rules)
         from unojax.terminal.table_conversation import TableConversation, complete_words, words_of
 
-        path = self.resume if self.save is None else self.save
-        table = _start(self, rules)
+        path = file_of_game(self.save, self.resume)
+        if (table := _start(self, rules)) is None:
+            return 0
         complete_words(lambda: words_of(table))
         return TableConversation(table, path).run()
 
@@ -75,21 +81,22 @@ class FollowTable:
             raise ValueError("--web needs both --hand and --top, or neither: the page asks for them")
 
 
-def _start(request: FollowTable, rules: Rules) -> Table:
-    """Set up the table, or resume a saved game; ask for what the options omit."""
+def _start(request: FollowTable, rules: Rules) -> Table | None:
+    """Set up the table, or resume a saved game; ask for what the options omit. None: the person stopped."""
+    from unojax.games.advising import read_search
     from unojax.games.at_table import Table
-    from unojax.terminal.person import read_line
+    from unojax.terminal.table_conversation import ask_for_table
 
     if request.resume is not None:
         return Table.resume(request.resume, agent=request.agent)
-    hand, top, opponent_begins = request.hand, request.top, request.opponent_begins
-    if hand is None:
-        hand = read_line("your cards> ")
-    if top is None:
-        top = read_line("top card> ")
-        if not opponent_begins:
-            opponent_begins = read_line("who begins, you or they (y, t)> ").strip().lower().startswith("t")
-    midst = {"opponent": request.opponent, "pile": request.pile, "penalty": request.penalty}
-    begins = {"opponent_begins": opponent_begins, "rules": rules, "agent": request.agent, "seed": request.seed}
-    with naming_options(request):
-        return Table(hand, top, **midst, **begins)
+    midst: dict[str, Any] = {"opponent": request.opponent, "pile": request.pile, "penalty": request.penalty}
+
+    def begin(hand: str, top: str, *, opponent_begins: bool) -> Table:
+        with naming_options(request):
+            others = midst | {"rules": rules, "agent": request.agent, "seed": request.seed}
+            return Table(hand, top, opponent_begins=opponent_begins, **others)
+
+    if request.hand is not None and request.top is not None:
+        return begin(request.hand, request.top, opponent_begins=request.opponent_begins)
+    read_search(request.agent, rules)
+    return ask_for_table(begin, request.hand, request.top, opponent_begins=request.opponent_begins)

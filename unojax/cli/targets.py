@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import fields
 from importlib.util import find_spec
@@ -78,3 +79,26 @@ def _read_files(options: Any) -> Iterator[tuple[Path, str]]:
                 if isinstance(spec, str):
                     # A number or a flag is no file; a program may have no suffix.
                     yield from ((path, f"read by {spec}") for path in files_of(spec) if path.suffix or os.path.isfile(path))
+
+
+def file_of_game(save: str | None, resume: str | None) -> str | None:
+    """Return the file in which a game is saved: that of `--save`, else that of `--resume`, else None.
+
+    Raises:
+        ValueError: If another game in the file of `--save` is unfinished, or the file holds something else.
+    """
+    if save is None or (resume is not None and Path(save).resolve() == Path(resume).resolve()):
+        return save or resume
+    from unojax.games.gamefile import unfinished_game
+
+    try:
+        unfinished = unfinished_game(save)
+    except ValueError as error:
+        raise ValueError(f"--save: {error}; it is not overwritten: give another name") from None
+    if unfinished is not None:
+        command = "table" if unfinished.shows_one_hand else "play"
+        raise ValueError(
+            f"--save: the game in {save!r} is unfinished: unojax {command} --resume {shlex.quote(save)} continues it; "
+            "for another game give another name"
+        )
+    return save

@@ -233,7 +233,7 @@ class Table:
 
 def _dealt(hand: str, top: str, opponent_begins: bool, pile: str, penalty: int | str, rules: Rules) -> Observation:
     """Return the observer's view after the deal and the start card's effect. Raises as `Table`."""
-    midst = "give opponent, the number of cards that they hold, to begin in the midst of a game"
+    midst = "to begin in the midst of a game give `opponent`, the number of cards that they hold"
     if pile.strip() or str(penalty).strip() not in ("", "0"):
         raise ValueError(f"pile and penalty belong to the midst of a game: {midst}")
     start = make_observation(hand, top, rules.hand_size, opponent_begins=opponent_begins, rules=rules)

@@ -156,16 +156,17 @@ def read_game(path: str | os.PathLike[str]) -> GameFile:
         raise ValueError(f"{str(path)!r}: {error}") from None
 
 
-def is_unfinished(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file holds an unfinished game; False if missing, empty or a device.
+def unfinished_game(path: str | os.PathLike[str]) -> GameFile | None:
+    """Return the unfinished game in a file; None if the game is over, or the file is missing, empty or a device.
 
     Raises:
         ValueError: If the file holds something else.
     """
     file = Path(path)
     if is_special(file) or not file.exists() or file.stat().st_size == 0:
-        return False
-    return read_game(path).result == "*"
+        return None
+    game = read_game(path)
+    return game if game.result == "*" else None
 
 
 def next_path(path: str) -> str:

@@ -67,3 +67,11 @@ def read_input(line: str) -> Input:
     if command not in (Command.CORRECT, Command.WHAT_IF) and rest:
         return Input(None, None, line)
     return Input(command, int(number) if number else None, rest)
+
+
+def read_beginner(line: str) -> bool:
+    """Return whether the other player begins. Raises ValueError if the answer is neither you nor they."""
+    answer = line.strip().lower()
+    if answer in ("y", "you", "t", "they"):
+        return answer.startswith("t")
+    raise ValueError(f"Type y if you begin, or t if they do, got {answer!r}.")

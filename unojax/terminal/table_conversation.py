@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from rich.text import Text
@@ -16,9 +17,11 @@ from unojax.games.at_table import Table
 from unojax.games.events import LOST, WON
 from unojax.games.seen import ImpossibleActionError
 from unojax.terminal import table as view
-from unojax.terminal.entries import HELP, Command, Input, read_input
+from unojax.terminal.entries import HELP, Command, Input, read_beginner, read_input
 from unojax.terminal.person import COMPILING, WithPerson
 from unojax.terminal.tables import WIDTH, legend
+from unojax.text.observation import read_cards, read_top
+from unojax.viz.words import capitalized
 
 
 @dataclass
@@ -103,6 +106,44 @@ class TableConversation(WithPerson):
     def _save(self) -> None:
         if (path := self.path) is not None:
             self.keep(path, lambda: self.table.save(path))
+
+
+class Begin(Protocol):
+    """Function that sets up a table from the answers of `ask_for_table`."""
+
+    def __call__(self, hand: str, top: str, *, opponent_begins: bool) -> Table: ...
+
+
+def ask_for_table(
+    begin: Begin, hand: str | None, top: str | None, *, opponent_begins: bool, person: WithPerson | None = None
+) -> Table | None:
+    """Ask a person for the hand, the top card and who begins, and set up the table.
+
+    If the answers contradict each other or the rules, the person reads why and answers all questions again.
+
+    Args:
+        begin: Sets up the table.
+        hand, top: Known answers; None: the person is asked.
+        opponent_begins: Whether the other player is known to begin. If not, the question for the top card includes this one.
+        person: The person who answers. None: at the terminal.
+
+    Returns:
+        The table; None if the person stopped.
+    """
+    person = person or WithPerson()
+    while True:
+        try:
+            mine = person.ask("your cards> ", read_cards) if hand is None else hand
+            turned_up, they_begin = top, opponent_begins
+            if turned_up is None:
+                turned_up = person.ask("top card> ", read_top)
+                they_begin = opponent_begins or person.ask("who begins, you or they (y, t)> ", read_beginner)
+            return begin(mine, turned_up, opponent_begins=they_begin)
+        except ValueError as error:
+            person.say(Text(f"{capitalized(str(error))}."))
+        except EOFError:
+            person.say(Text(""))
+            return None
 
 
 def words_of(table: Table) -> tuple[str, ...]:

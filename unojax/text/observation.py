@@ -143,12 +143,12 @@ def make_observation(
         ValueError: If a card or number can't be read, or the position is impossible under the rules.
     """
     rules = as_rules(rules)
-    top = _one_top(top)
-    places = [_listed("hand", hand), str(opponent), _listed("pile", pile), "*"]
+    top = read_top(top)
+    places = [read_cards(hand, "hand"), str(opponent), read_cards(pile, "pile"), "*"]
     return _read(places, [top, str(int(opponent_begins)), _pending(penalty, top, rules), "0", EMPTY, UNFINISHED], 0, rules)
 
 
-def _one_top(top: str) -> str:
+def read_top(top: str) -> str:
     """Return the top card in the notation of positions. Raises ValueError if it is invalid."""
     check_text(top, "top", "R0")
     name = top.strip().upper()
@@ -163,7 +163,7 @@ def _one_top(top: str) -> str:
     return name
 
 
-def _listed(what: str, text: str) -> str:
+def read_cards(text: str, what: str = "hand") -> str:
     """Return cards in the notation of positions. Raises ValueError, which calls them `what`."""
     check_text(text, what, "R5 YS, W+4")
     names = [word.upper() for word in re.split(r"[\s,]+", text.strip()) if word]
