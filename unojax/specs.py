@@ -38,6 +38,8 @@ _LAST_KEYS: Final = {"process": "command", "rlcard": "model"}
 """Keys without a name in the spec. Their value is the rest of the spec, verbatim: `process:seconds=2,python
 my.py`.
 """
+_ELSEWHERE: Final = {("value", "head"): "policy:network=FILE,greedy=true plays by the policy head of a network"}
+"""Agents and keys that they lack, and the spec that does what such a key seems to do."""
 
 _BOOLS: Final = {"true": True, "false": False}
 _NONE: Final = "none"
@@ -350,7 +352,8 @@ def _parse_values(spec: str, factory: Callable[..., Any], rest: str | None = Non
     for part in rest.split(",") if rest else ():
         key, equals, text = part.partition("=")
         if key not in allowed:
-            raise ValueError(f"agent {spec!r}: unknown key {key!r}; choose from {', '.join(allowed) or 'none at all'}")
+            hint = f" ({_ELSEWHERE[name, key]})" if (name, key) in _ELSEWHERE else ""
+            raise ValueError(f"agent {spec!r}: unknown key {key!r}{hint}; choose from {', '.join(allowed) or 'none at all'}")
         if not equals:
             raise ValueError(f"agent {spec!r}: {key} needs a value, {key}=...")
         if key in values:

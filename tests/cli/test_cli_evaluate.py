@@ -90,7 +90,7 @@ def test_every_agent_and_key_is_listed_with_its_default(run_json, run_text):
             if parameter["default"] != "none" and name not in ("policy", "process", "rlcard"):
                 assert parse_agent(f"{name}:{parameter['key']}={parameter['default']}").name == name
     out = run_text("agents")
-    for word in (*POLICIES, *AGENTS, "simulations=1000", "head=value", "my.py:name"):
+    for word in (*POLICIES, *AGENTS, "simulations=1000", "greedy=false", "my.py:name"):
         assert word in out
     assert out.count("belief=particles") == 3
     shared = {name: {key["shared_with"] for key in agent["parameters"]} for name, agent in data["agents"].items()}

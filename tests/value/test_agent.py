@@ -32,7 +32,7 @@ NETWORK = random_network(config=replace(SMALL, types=True))
 agent_of = partial(value, network="random", loaded=NETWORK)
 UNSEEN = agent_of(belief="unseen")
 PARTICLES = agent_of(particles=8)
-POLICY = agent_of(belief="unseen", head="policy")
+POLICY = policy(network="random", loaded=NETWORK, belief="unseen", greedy=True)
 AGENTS = UNSEEN, PARTICLES, POLICY
 FORCED = [
     # One legal play; nothing but drawing; a penalty; the last card.
@@ -45,7 +45,7 @@ HIDDEN = [seated(0, "R5 R7 W GS B5", theirs, "R2") for theirs in ("B1 B2 Y3", "W
 
 
 def test_specs(tmp_path: Path):
-    common = {"network": "pretrained", "model": "family", "head": "value", "discount": None}
+    common = {"network": "pretrained", "model": "family", "discount": None}
     for spec, shortest, belief, particles in (
         ("value", "value", "particles", 128),
         ("value:belief=particles,particles=128,network=pretrained", "value", "particles", 128),
@@ -67,14 +67,16 @@ def test_specs(tmp_path: Path):
     agent = parse_agent("value:belief=unseen", rules=Rules(hand_size=5))
     assert isinstance(agent, ValueAgent) and agent.rules == Rules(hand_size=5)
     save_network(tmp_path / "mine.safetensors", random_network())
-    agent = parse_agent(f"value:network={tmp_path / 'mine.safetensors'},belief=unseen,head=policy")
-    assert isinstance(agent, ValueAgent) and agent.network.config == SMALL and agent.head == "policy"
+    agent = parse_agent(f"value:network={tmp_path / 'mine.safetensors'},belief=unseen")
+    assert isinstance(agent, ValueAgent) and agent.network.config == SMALL and (agent.head, agent.is_greedy) == ("value", True)
+    agent = parse_agent(f"policy:network={tmp_path / 'mine.safetensors'},belief=unseen,greedy=true")
+    assert isinstance(agent, ValueAgent) and agent.network.config == SMALL and (agent.head, agent.is_greedy) == ("policy", True)
 
 
 def test_refusals(states: State):
     seen, legal = jax.tree.map(lambda leaf: leaf[0], seen_and_legal(states))
     headless = random_network(config=replace(SMALL, policy_head=False))
-    settings = ("belief", "exact"), ("particles", "0"), ("particles", "half"), ("head", "both"), ("network", "/no/such/file")
+    settings = ("belief", "exact"), ("particles", "0"), ("particles", "half"), ("network", "/no/such/file")
     calls = {f"{key} ({text})": lambda key=key, text=text: parse_agent(f"value:{key}={text}") for key, text in settings}
     # `loaded` is no key, and `depth` is none of this agent's.
     calls |= {f"'{key}'": lambda key=key: parse_agent(f"value:{key}=2") for key in ("loaded", "depth")}
@@ -82,8 +84,8 @@ def test_refusals(states: State):
         calls
         | {
             "belief (an argument)": lambda: agent_of(belief="exact"),
-            "head (an argument)": lambda: agent_of(head="both"),
-            "policy head": lambda: value(network="headless", loaded=headless, head="policy"),
+            "policy:network=FILE,greedy=true": lambda: parse_agent("value:head=policy"),
+            "policy head": lambda: policy(network="headless", loaded=headless),
             "rules": lambda: jax.eval_shape(agent_of(rules=Rules(hand_size=5)).act, jax.random.key(0), (), seen, legal),
         }
     )

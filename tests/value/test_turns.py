@@ -296,7 +296,7 @@ def test_networks_play_only_by_turns_that_they_were_trained_for(tmp_path: Path):
         | {
             "skip_forfeits=False (an agent)": lambda: parse_agent("value", rules=Rules(skip_forfeits=False)),
             "skip_forfeits=False (a network)": lambda: load_pretrained(Rules(skip_forfeits=False)),
-            "policy head": lambda: parse_agent(f"value:network={file},head=policy", rules=OFFICIAL),
+            "policy head": lambda: parse_agent(f"policy:network={file}", rules=OFFICIAL),
             "rules=": lambda: train(
                 ValueConfig(run=tmp_path, init=str(file), network=NetworkConfig(width=8)), Launch(quiet=True), Console(quiet=True)
             ),

@@ -6,7 +6,7 @@ As specs:
     value:belief=unseen                      the same, without a belief
     value:network=heuristic                  the heuristic value instead of the network
     value:network=my-run/last.safetensors    a network of your own
-    policy:network=my-run/last.safetensors   a policy network, which draws its plays
+    policy:network=my-run/last.safetensors   a policy network, which draws its plays; with greedy=true it takes the likeliest
 """
 
 from __future__ import annotations
@@ -112,7 +112,6 @@ def value(
     belief: NetworkBelief = "particles",
     model: str = "family",
     particles: int = 128,
-    head: Head = "value",
     discount: float | None = None,
     rules: Rules = Rules(),
     loaded: Network | None = None,
@@ -127,26 +126,21 @@ def value(
         model: Opponent model of the particle filter, one model or several types, see `parse_opponent`. The shipped network needs
             "family": the filter infers the type, and the network receives the probability of each type.
         particles: Number of particles of the filter.
-        head: "value", the play after which the value is highest; "policy", the play with the highest logit.
         discount: Factor on returns per transition, which must be that of the network's values; None: the network's own.
         rules: Rules of the game.
         loaded: The network itself; `network` is then only its name.
 
     Raises:
-        ValueError: If an argument is not allowed, there is no such network, or it lacks the head, does not support the rules, or
-            has another discount.
+        ValueError: If an argument is not allowed, there is no such network, or it does not support the rules or has another
+            discount.
     """
     given = locals()
-    if head not in get_args(Head):
-        raise ValueError(f"head must be {' or '.join(get_args(Head))}, got {head!r}")
     updater = _updater(belief, particles, model)
     loaded = load_network(network, rules) if loaded is None else loaded
     if discount is not None:
         check_discount(discount)
     check_network(loaded, network, rules, discount)
-    if head == "policy" and (rules.draw_is_option or not loaded.config.policy_head):
-        raise ValueError(f"network {network} has no policy head; use head=value")
-    return ValueAgent(format_spec("value", value, given), updater, loaded, head, rules=rules)
+    return ValueAgent(format_spec("value", value, given), updater, loaded, rules=rules)
 
 
 def policy(
