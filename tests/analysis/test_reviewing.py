@@ -88,7 +88,7 @@ def test_a_review_under_points_is_of_wins() -> None:
     """All figures are win probabilities, although the agent plays for points."""
     rules = Rules.official(deck=small_deck(colors=2, ranks=(1, 2, 3, 4), wilds=1), hand_size=2)
     agent = parse_agent("mc:rollouts=8,particles=16,belief=unseen,policy=uniform", rules=rules)
-    assert agent.search.counts_points
+    assert isinstance(agent, SearchAgent) and agent.rollouts.has_points
     game = replay(make_state("R1 Y2 Y3", "Y4 Y1", "R2", rules=rules), "R1", jax.random.key(0))
     start, turn = review(game, 0, agent, replicates=4)
     assert 0 <= start.win <= 1 and turn.choice is not None

@@ -17,12 +17,13 @@ import pytest
 from tests.helpers import deck_of, refusals, variant
 from tests.oracle.chain import _key, successors
 from tests.oracle.game import Game
-from unojax import Rules, cards, game, make_state, observe, parse_action
+from unojax import Rules, cards, game, make_state, observe, parse_action, uniform
 from unojax.agents import reveal
 from unojax.belief.hands import Hands
 from unojax.game import State
 from unojax.search.agents import Remembered, SearchAgent, monte_carlo, tree
 from unojax.search.monte_carlo import Estimate, choose, sample_hands
+from unojax.search.rollouts import Rollouts
 from unojax.search.tree import new_store
 from unojax.text import format_action
 
@@ -188,7 +189,7 @@ def test_tree_search_finds_the_best_reply_by_brute_force(agent: SearchAgent, end
 
 def test_win_probabilities_are_not_discounted(endgames, searched):
     """Even with a discount beyond single precision."""
-    steep, legal = think(replace(FLAT, search=replace(FLAT.search, discount=1e-9)), endgames[0])
+    steep, legal = think(replace(FLAT, rollouts=replace(FLAT.rollouts, discount=1e-9)), endgames[0])
     np.testing.assert_array_equal(steep.win, searched[0].win)
     np.testing.assert_allclose(steep.win_error, searched[0].win_error, atol=1e-6)
     wins = 2 * steep.win - 1
@@ -360,9 +361,9 @@ def test_rollouts_follow_the_types_that_the_belief_infers():
     agent = monte_carlo(model="uniform|linear|linear+0.5", particles=8, rollouts=4)
     assert [policy.name for policy in agent.policies] == ["linear", "uniform"]
     # The default tremble only keeps every play possible for the belief.
-    assert agent.search.types == ((1, 0.0), (0, 0.0), (0, 0.5))
-    assert not monte_carlo(model="uniform|linear", opponent="linear").search.types
-    assert not monte_carlo(model="uniform|linear", belief="unseen").search.types
+    assert agent.rollouts.types == ((1, 0.0), (0, 0.0), (0, 0.5))
+    assert not monte_carlo(model="uniform|linear", opponent="linear").rollouts.types
+    assert not monte_carlo(model="uniform|linear", belief="unseen").rollouts.types
     state = make_state("R1 R2", "R3 R4", "R0")
     seen = observe(state, 0)
     hands = jax.jit(lambda key, seen: agent.hands(key, agent.init(key, seen), seen))(jax.random.key(1), seen)
@@ -396,6 +397,7 @@ def test_refusals():
             "rollouts (no multiple of 4)": lambda: monte_carlo(rollouts=10, stop=1.0),
             "stop": lambda: monte_carlo(rollouts=32, stop=np.inf),
             "discount (of a leaf)": lambda: monte_carlo(leaf="pretrained", discount=0.9),
+            "discount (of rollouts)": lambda: Rollouts((uniform,), Rules(), 2, 1.5),
             "leaf (truncated games)": lambda: monte_carlo(leaf="pretrained", rules=Rules(max_steps=100)),
             "leaf (penalties)": lambda: tree(leaf="pretrained", rules=Rules(step_penalty=0.1)),
             "nodes (many decisions)": lambda: new_store(2048, 131072),

@@ -52,7 +52,7 @@ class BoardGame(Face):
         self._shows_belief, self._shows_win_probability = show_belief, show_win_probability
         self._agent = parse_agent(choose_opponent(opponent, rules), rules=rules)
         search = parse_agent(adviser, rules=rules)
-        if not isinstance(search, SearchAgent) or search.search.tree is not None:
+        if not isinstance(search, SearchAgent) or search.rollouts.guide is not None:
             raise ValueError(f"adviser must be a flat Monte Carlo search, mc, got {adviser!r}")
         self._search = search
         # The opponent's memory of earlier games, and the inferred opponent type.

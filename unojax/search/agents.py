@@ -29,7 +29,6 @@ from unojax.device.tracing import traced_once
 from unojax.game import State
 from unojax.observation import Observation
 from unojax.policies import PackedPolicy, get_policy, greedy
-from unojax.pomdp import check_discount
 from unojax.rules import Rules, agreed_rules
 from unojax.search.monte_carlo import ROUNDS, Estimate, choose, flat_monte_carlo, sample_hands
 from unojax.search.rollouts import Rollouts, Style
@@ -41,65 +40,6 @@ if TYPE_CHECKING:
 
 _LEAST_PER_ROUND: Final = 8
 """Samples of a round, from which an error is estimated, if plays may be pruned."""
-
-
-@dataclass(frozen=True)
-class Search:
-    """Estimates the plays of decisions by rollouts. Static.
-
-    Attributes:
-        policies: Rollout policies: one for both players, or two, for the searching player and the other one; with types,
-            those that `Rollouts.types` name.
-        num_samples: Number of rollouts, or simulations, of each play.
-        stop, discount: As in `monte_carlo`.
-        tree: Guide that chooses for the searching player after its first play; None: its policy does.
-        leaf: Network leaf; None: only the results of games count.
-        counts_points: Whether returns are points under `Rules.points`. False: wins and losses under any rules, as always
-            with a leaf.
-        types: Types of the other player, which follows each sample's type in the rollouts.
-    """
-
-    policies: tuple[PackedPolicy, ...]
-    num_samples: int
-    stop: float = 0.0
-    discount: float = 1.0
-    tree: TreeGuide | None = None
-    leaf: NetworkLeaf | None = None
-    rules: Rules = Rules()
-    counts_points: bool = True
-    types: tuple[Style, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.stop < math.inf:
-            raise ValueError(f"stop must be a number of standard errors, or 0 for never, got {self.stop!r}")
-        check_discount(self.discount)
-        if self.leaf is not None:
-            self.leaf.check(self.rules, self.discount)
-
-    @property
-    def _counted(self) -> Rules:
-        """Rules by which returns are counted."""
-        return self.rules if self.counts_points and self.leaf is None else replace(self.rules, points=False)
-
-    def estimate(
-        self, keys: Array, observations: Observation, hands: Hands, legal: Array, num_steps: Array | None = None
-    ) -> Estimate:
-        """Search D decisions: `flat_monte_carlo` with samples from `hands` [D, N], the opponents' possible hands.
-
-        Raises:
-            ValueError: If the observations are of other rules, or the hands lack the types that the rollouts need.
-        """
-        agreed_rules(observations.rules, self.rules)
-        if self.types and hands.log_joint is None:
-            raise ValueError("the rollouts follow types of opponents, and these hands come without: name one, opponent=linear")
-        pairs = jax.vmap(jax.random.split)(keys)
-        samples = jax.vmap(partial(sample_hands, num=self.num_samples))(pairs[:, 0], hands)
-        how = Rollouts(self.policies, self._counted, self.num_samples, self.discount, guide=self.tree, types=self.types)
-        store = None if self.tree is None else new_store(len(legal), self.tree.num_nodes)
-        estimate = flat_monte_carlo(
-            pairs[:, 1], observations, samples, legal, how, stop=self.stop, num_steps=num_steps, store=store
-        )
-        return estimate if self.leaf is None else self.leaf.average(estimate, observations, hands, legal)
 
 
 class Remembered(NamedTuple):
@@ -121,50 +61,55 @@ class SearchAgent:
     Attributes:
         name: Shortest spec of the agent.
         updater: Updater of the belief over the opponent's hand.
-        search: Search that estimates the plays.
-        keep: As in `monte_carlo`.
+        rollouts: Rollouts of each play. A tree is their guide.
+        keep, stop: As in `monte_carlo`.
+        leaf: Network leaf, whose values are those of wins and losses; None: only the results of games count.
     """
 
     name: str
     updater: Updater
-    search: Search
+    rollouts: Rollouts
     keep: float
+    stop: float = 0.0
+    leaf: NetworkLeaf | None = None
 
     def __post_init__(self) -> None:
         if not self.keep >= 0:
             raise ValueError(f"keep must be a number of standard errors, at least 0, got {self.keep!r}")
+        if not 0 <= self.stop < math.inf:
+            raise ValueError(f"stop must be a number of standard errors, or 0 for never, got {self.stop!r}")
+        if self.leaf is not None:
+            self.leaf.check(self.rules, self.rollouts.discount)
 
     @property
     def rules(self) -> Rules:
-        return self.search.rules
+        return self.rollouts.rules
 
     @property
     def policies(self) -> tuple[PackedPolicy, ...]:
-        return self.search.policies
+        return self.rollouts.policies
 
     @property
     def whom_rollouts_follow(self) -> str:
         """A clause about the players after the first play."""
         own, *others = (f"the policy {policy.name}" for policy in self.policies)
-        if self.search.types:
+        if self.rollouts.types:
             return f"the player follows {own}, and the opponent what its type would"
         return f"the player follows {own}, and the opponent {others[0]}" if others else f"both players follow {own}"
 
     @property
     def prior_rollouts(self) -> float:
         """Number of rollouts that a leaf's value counts as; 0 without a leaf."""
-        return 0.0 if self.search.leaf is None else self.search.leaf.weight
+        return 0.0 if self.leaf is None else self.leaf.weight
 
     def counting_wins(self) -> SearchAgent:
         """Return the agent with wins instead of points as returns."""
-        if not self.rules.points:
-            return self
-        return replace(self, search=replace(self.search, counts_points=False))
+        return replace(self, rollouts=self.rollouts.counting_wins()) if self.rollouts.has_points else self
 
     @property
     def says_wins(self) -> bool:
         """Whether estimates include win probabilities: no penalties, no leaf with discounted values."""
-        return not self.rules.step_penalty and (self.search.leaf is None or self.search.discount == 1)
+        return not self.rules.step_penalty and (self.leaf is None or self.rollouts.discount == 1)
 
     def judging_wins(self) -> SearchAgent:
         """Return `counting_wins`.
@@ -222,9 +167,25 @@ class SearchAgent:
             return _search(key, hands, memory.num_steps, observation, legal_mask, agent=self)
         return _think(key, memory, observation, legal_mask, agent=self)
 
-    def estimate(self, *decisions: Any) -> Estimate:
-        """See `Search.estimate`."""
-        return self.search.estimate(*decisions)
+    def estimate(
+        self, keys: Array, observations: Observation, hands: Hands, legal: Array, num_steps: Array | None = None
+    ) -> Estimate:
+        """Search D decisions: `flat_monte_carlo` with samples from `hands` [D, N], the opponents' possible hands.
+
+        Raises:
+            ValueError: If the observations are of other rules, or the hands lack the types that the rollouts need.
+        """
+        agreed_rules(observations.rules, self.rules)
+        if self.rollouts.types and hands.log_joint is None:
+            raise ValueError("the rollouts follow types of opponents, and these hands come without: name one, opponent=linear")
+        pairs = jax.vmap(jax.random.split)(keys)
+        samples = jax.vmap(partial(sample_hands, num=self.rollouts.num_samples))(pairs[:, 0], hands)
+        how = self.rollouts if self.leaf is None else self.rollouts.counting_wins()
+        store = new_store(len(legal), how.guide.num_nodes) if isinstance(how.guide, TreeGuide) else None
+        estimate = flat_monte_carlo(
+            pairs[:, 1], observations, samples, legal, how, stop=self.stop, num_steps=num_steps, store=store
+        )
+        return estimate if self.leaf is None else self.leaf.average(estimate, observations, hands, legal)
 
 
 @partial(traced_once, static=("agent",))
@@ -351,17 +312,9 @@ def _put_together(
     types: tuple[Style, ...] = ()
     if given["opponent"] is None:
         policies, types = styles(policies[0], updater.opponent)
-    search = Search(
-        policies=policies,
-        num_samples=num_samples,
-        stop=given["stop"],
-        discount=given["discount"],
-        tree=guide,
-        leaf=_network_leaf(leaf, weight, given["rules"], updater.opponent),
-        rules=given["rules"],
-        types=types,
-    )
-    return SearchAgent(format_spec(name, factory, given), updater, search, given["keep"])
+    rollouts = Rollouts(policies, given["rules"], num_samples, given["discount"], guide, types)
+    network_leaf = _network_leaf(leaf, weight, given["rules"], updater.opponent)
+    return SearchAgent(format_spec(name, factory, given), updater, rollouts, given["keep"], given["stop"], network_leaf)
 
 
 def styles(policy: PackedPolicy, opponent: Opponent | None) -> tuple[tuple[PackedPolicy, ...], tuple[Style, ...]]:

@@ -177,7 +177,7 @@ def flat_monte_carlo(
     value, value_error = _mean_and_error(returns, num_played)
     gain, gain_error = _gain(returns, num_played, base_row[arms.position])
     result, result_error = value, value_error
-    if how.discount != 1.0 or how.rules.points:
+    if how.discount != 1.0 or how.has_points:
         result, result_error = _mean_and_error(jnp.sign(returns), num_played)
     return Estimate(
         value=spread(value),

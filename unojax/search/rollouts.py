@@ -29,6 +29,7 @@ from unojax.device.random_bits import threefry
 from unojax.device.static import Argument
 from unojax.device.tracing import traced_once
 from unojax.policies import PackedPolicy, greedy, narrow
+from unojax.pomdp import check_discount
 from unojax.rules import Rules
 from unojax.table import Node, Picked, Table
 from unojax.view import view_at_node
@@ -152,6 +153,10 @@ class Rollouts:
         discount: Factor on returns per transition after the first. A result never vanishes: the sign of its return is the winner.
         guide: Guide, which replaces the first policy at some decisions; None: no guide.
         types: Types of the other player, one for each sample; empty: it always follows the last policy.
+        counts_points: Whether returns are points under `Rules.points`. False: wins and losses under any rules.
+
+    Raises:
+        ValueError: If the discount is out of range.
     """
 
     policies: tuple[PackedPolicy, ...]
@@ -160,6 +165,19 @@ class Rollouts:
     discount: float = 1.0
     guide: Guide | None = None
     types: tuple[Style, ...] = ()
+    counts_points: bool = True
+
+    def __post_init__(self) -> None:
+        check_discount(self.discount)
+
+    def counting_wins(self) -> Rollouts:
+        """Return the rollouts with wins instead of points as returns."""
+        return replace(self, counts_points=False)
+
+    @property
+    def has_points(self) -> bool:
+        """Whether returns are points."""
+        return self.rules.points and self.counts_points
 
     @property
     def leader(self) -> Guide:
@@ -226,7 +244,7 @@ class Rollouts:
         is_over = meta.is_over
         won = (meta.phase - np.uint32(table.OVER_WON_BY_0)) == lanes.player
         returns = jnp.where(won, jnp.float32(1), jnp.float32(-1))
-        if self.rules.points:
+        if self.has_points:
             returns *= table.points_won(lanes.table, self.rules)
         returns = jnp.where(meta.phase == table.OVER_DRAWN, jnp.float32(0), returns)
         ended = is_over & is_active

@@ -13,7 +13,7 @@ from unojax.device.random_bits import key_words
 from unojax.observation import Observation, determinize_packed
 from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.monte_carlo import sample_hands
-from unojax.search.rollouts import FREE, Arms, Rollouts, Starts, play_out
+from unojax.search.rollouts import FREE, Arms, Starts, play_out
 
 
 def win_probability(
@@ -39,8 +39,8 @@ def win_probability(
     key_hands, key_samples, key_games = jax.random.split(key, 3)
     hands = search.hands(key_hands, memory, observation)
     samples = sample_hands(key_samples, hands, num_samples)
-    rules = replace(search.rules, step_penalty=0.0, points=False)
-    how = Rollouts(search.policies, rules, num_samples, types=search.search.types)
+    rules = replace(search.rules, step_penalty=0.0)
+    how = replace(search.rollouts.counting_wins(), rules=rules, num_samples=num_samples, discount=1.0, guide=None)
     arm = Arms(jnp.zeros(1, jnp.int32), jnp.full(1, FREE).astype(jnp.int32), jnp.int32(1))
     starts = Starts(
         tables=determinize_packed(observation, samples.hands),
