@@ -111,7 +111,20 @@ def decide(spec: str, key: Array) -> Array:
     return agent.act(key, agent.init(key, seen), seen, unojax.legal_mask(state))
 
 
+def play_in_own_loop(key: Array) -> Any:
+    """Loop with `jax.lax` over steps with auto-reset, from the deal and from a guess of the hidden hand."""
+
+    def one_step(state: unojax.State, key: Array) -> tuple[unojax.State, Array]:
+        after = unojax.step(state, unojax.legal_mask(state).argmax(), key)
+        return jax.lax.cond(after.is_over, lambda: unojax.init(key), lambda: after), after.rewards
+
+    state, rewards = jax.lax.scan(one_step, unojax.init(key), jax.random.split(key, 3))
+    guess = unojax.determinize(key, unojax.observe(state, 0))
+    return jax.lax.while_loop(lambda s: ~s.is_over, lambda s: one_step(s, key)[0], guess), rewards
+
+
 USERS_PROGRAMS = {
+    "own loop": play_in_own_loop,
     "official deal": partial(unojax.init, rules=Rules.official()),
     "game": partial(play_game, num_steps=2),
     "belief": play_and_believe,

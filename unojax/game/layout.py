@@ -60,11 +60,28 @@ class Packed:
         return from_table(self.table, self.rules, **kept)
 
 
-def begin_packed(tables: Table, rules: Rules, *, last_action: ArrayLike = NO_ACTION) -> Packed:
-    """Pack a table with the initial values of the episode's own fields."""
-    zero = jnp.zeros_like(tables.meta, jnp.int32)
-    rewards = jnp.zeros((*zero.shape, 2), jnp.float32)
-    return Packed(tables, rewards, zero != 0, zero, zero.astype(jnp.uint8), jnp.asarray(last_action, jnp.int8), rules)
+def begin_packed(tables: Table, rules: Rules, *, last_action: ArrayLike | None = None) -> Packed:
+    """Pack a table with the initial values of the episode's own fields; `last_action` None: no action."""
+    episode = _new_episode(tables)
+    if last_action is not None:
+        episode["last_action"] = jnp.asarray(last_action, jnp.int8)
+    return Packed(tables, **episode, rules=rules)
+
+
+def _new_episode(tables: Table) -> dict[str, Array]:
+    """Return the initial values of the fields of a `State` that its table lacks.
+
+    They derive from the table, so that inside `jax.shard_map` they have the type of later values, and callers can begin their own
+    loops with them.
+    """
+    zero, reward = jnp.zeros_like(tables.meta, jnp.int32), jnp.zeros_like(tables.meta, jnp.float32)
+    return {
+        "rewards": jnp.stack([reward, reward], -1),
+        "truncated": zero != 0,
+        "step_count": zero,
+        "error": zero.astype(jnp.uint8),
+        "last_action": jnp.full_like(zero, NO_ACTION, jnp.int8),
+    }
 
 
 def pack_state(state: State) -> Packed:
@@ -135,17 +152,13 @@ def account_at(turn: Turn) -> Account:
     )
 
 
-def from_table(
-    after: Table,
-    rules: Rules,
-    *,
-    rewards: ArrayLike | tuple[float, float] = (0.0, 0.0),
-    truncated: ArrayLike = False,
-    step_count: ArrayLike = 0,
-    error: ArrayLike = 0,
-    last_action: ArrayLike = NO_ACTION,
-) -> State:
-    """Convert a table to a state, with the initial values of the episode's own fields. Elementwise."""
+def from_table(after: Table, rules: Rules, **episode: ArrayLike) -> State:
+    """Convert a table to a state. Elementwise.
+
+    `episode` has fields of the state that a table lacks: `rewards`, `truncated`, `step_count`, `error`, `last_action`. Others
+    have the initial values of an episode.
+    """
+    given = _new_episode(after) | episode
     meta = after.unpack_meta()
     hands = [bits.unpack(bits.canonical(after.cards_of(owner, rules))) for owner in (table.HAND_0, table.HAND_1)]
     winner = jnp.where(meta.phase == table.OVER_WON_BY_0, 0, jnp.where(meta.phase == table.OVER_WON_BY_1, 1, NO_WINNER))
@@ -165,12 +178,12 @@ def from_table(
         current_player=meta.player.astype(jnp.int8),
         penalty=meta.penalty.astype(jnp.int8),
         terminated=meta.is_over,
-        truncated=jnp.asarray(truncated, bool),
+        truncated=jnp.asarray(given["truncated"], bool),
         winner=winner.astype(jnp.int8),
-        rewards=jnp.asarray(rewards, jnp.float32),
-        step_count=jnp.asarray(step_count, jnp.int32),
-        error=jnp.asarray(error, jnp.uint8),
-        last_action=jnp.asarray(last_action, jnp.int8),
+        rewards=jnp.asarray(given["rewards"], jnp.float32),
+        step_count=jnp.asarray(given["step_count"], jnp.int32),
+        error=jnp.asarray(given["error"], jnp.uint8),
+        last_action=jnp.asarray(given["last_action"], jnp.int8),
         rules=rules,
         **shown,
     )
