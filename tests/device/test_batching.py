@@ -37,6 +37,15 @@ def test_a_function_of_a_batch_gets_all_of_it_from_within_vmap():
     assert sizes[-1] == 25
 
 
+def test_a_batch_may_be_empty() -> None:
+    """`work` reads the first row, as a loop over games does, so it can't run on an empty batch."""
+    of_row = jax.vmap(together(lambda shared, x: (shared + x * jnp.take(x, 0, axis=0), x > 0)), (None, 0))
+    for shape in ((0,), (0, 3), (3, 0)):
+        doubly = jax.vmap(of_row, (None, 0)) if len(shape) == 2 else of_row
+        total, is_positive = jax.jit(doubly)(np.float32(1), np.zeros(shape, np.float32))
+        assert (total.shape, total.dtype, is_positive.shape, is_positive.dtype) == (shape, np.float32, shape, bool)
+
+
 def test_what_runs_row_by_row_is_traced_once() -> None:
     traced = []
 

@@ -84,7 +84,9 @@ def _of_batch(work: Callable[..., Any], now: dict[int, Array], shared: Any, *arg
     @mapped.def_vmap
     def of_batches(axis_size: int, in_batched: Any, *all_args: Any) -> tuple[Any, Any]:
         current, shared, *args = all_args
-        if any(jax.tree.leaves(in_batched[:2])):
+        if axis_size == 0:
+            result = _of_no_elements(mapped, in_batched, all_args)
+        elif any(jax.tree.leaves(in_batched[:2])):
             result = _one_by_one(mapped, axis_size, in_batched, all_args)
         else:
             rows = jax.tree.map(partial(spread, axis_size), args, list(in_batched[2:]))
@@ -94,6 +96,16 @@ def _of_batch(work: Callable[..., Any], now: dict[int, Array], shared: Any, *arg
         return result, jax.tree.map(lambda _: True, result)
 
     return mapped(tuple(now.get(id(array), array) for array in captured), shared, *args)
+
+
+def _of_no_elements(function: Callable[..., Any], in_batched: Any, args: Any) -> Any:
+    """Return the result for a batch without elements, which has no row that `function` could run on."""
+
+    def element(x: Array, is_batched: bool) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(x.shape[1:] if is_batched else x.shape, x.dtype)
+
+    shapes = jax.eval_shape(function, *jax.tree.map(element, list(args), list(in_batched)))
+    return jax.tree.map(lambda x: jnp.zeros((0, *x.shape), x.dtype), shapes)
 
 
 def _one_by_one(function: Callable[..., Any], axis_size: int, in_batched: Any, args: Any) -> Any:
