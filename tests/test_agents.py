@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from tests.helpers import assert_trees_equal, refusals, refused_texts
-from unojax import make_state
+from unojax import cards, make_state
 from unojax.agents import PolicyAgent, next_game, reveal
 from unojax.belief.opponents import parse_opponent
 from unojax.belief.updaters import Oracle, ParticleFilter, UniformFilter, parse_updater
@@ -122,6 +122,8 @@ def test_specs_and_their_shortest_form():
 
 
 def test_specs_that_describe_no_agent_are_refused_in_one_line():
+    others: list[Any] = [None, uniform]
+    refusals({f"an agent must be text ({other})": partial(parse_agent, other) for other in others})
     refused_texts(
         parse_agent,
         {
@@ -172,6 +174,16 @@ def test_a_player_in_any_form_becomes_an_agent():
     assert as_agent(lowest) == PolicyAgent("lowest", lowest)
     wrong: list[Any] = [3, None, OnlyActs(), PolicyAgent]
     refusals({f"player ({player})": partial(as_agent, player) for player in wrong} | {"'nobody'": lambda: as_agent("nobody")})
+
+
+def test_an_agent_for_other_rules_says_how_to_make_one():
+    """The message names the agent's rules; the caller has no argument `rules` to leave out."""
+    state, key = make_state("R1 R2", "B1 W", "R7", rules=Rules(hand_size=5)), jax.random.key(0)
+    seen, mask = look(state, 0), np.ones(cards.NUM_ACTIONS, bool)
+    for spec in ("value:belief=unseen", "mc:belief=unseen"):
+        agent = parse_agent(spec)
+        with pytest.raises(ValueError, match=r"hand_size=7 instead of 5; make the agent .*parse_agent\(spec, rules=rules\)"):
+            agent.act(key, agent.init(key, seen), seen, mask)
 
 
 def test_the_hidden_hand_is_shown_to_oracles_alone():

@@ -12,12 +12,13 @@ import pytest
 from tests import corpus
 from tests.helpers import assert_trees_equal, counts_of, deck_of, refusals
 from unojax import cards
-from unojax.belief import belief_init
+from unojax.belief import belief_init, infer_action
 from unojax.belief.exact import exact_init
 from unojax.game import State
 from unojax.observation import Observation, determinize, observe
 from unojax.rules import Rules
 from unojax.text import make_state, parse_cards
+from unojax.view import view_of
 
 PROGRAMS = 60  # Views of two rule sets, determinizations, and beliefs outside `jit`.
 
@@ -164,6 +165,8 @@ def test_hands_and_counts_that_cannot_be_are_refused():
             "hand bool[108], got shape (2, 108)": lambda: determinize(np.zeros((2, 108), bool), seen),
             "determinize takes a random key": lambda: determinize(0.5, seen),
             "determinize takes an Observation, got State": lambda: determinize(jax.random.key(0), state),
+            "view_of takes an Observation, got State; unojax.observe gives one": lambda: view_of(state),
+            "infer_action takes an Observation, got State": lambda: infer_action(seen, state),
         }
     )
     few = Rules(deck=deck_of("R1 R1 R2 Y1 Y2 B1"), hand_size=2)

@@ -24,7 +24,7 @@ from unojax import cards, init, make_state, parse_agent, parse_position
 from unojax import rules as rules_module
 from unojax.adapters.encoding import Encoder
 from unojax.decks import parse_deck, small_deck
-from unojax.rules import Rules, as_rules, check_plain
+from unojax.rules import Rules, agreed_rules, as_rules, check_plain, check_rules_of_agent, check_same_rules
 from unojax.text.rules import rules_in_words
 
 
@@ -84,6 +84,20 @@ def test_bad_fields_are_refused():
     )
     # Of 5 coloured cards and 4 wilds, under "non_wild" the hands may get all but one of the coloured ones.
     assert (Rules(deck=some, hand_size=2).hand_size, Rules(deck=some, hand_size=4, start_card="any").hand_size) == (2, 4)
+
+
+def test_rules_of_one_game_must_agree():
+    """Each message says what to change: an argument `rules`, another argument, or the agent."""
+    rules, others = Rules(), Rules(hand_size=5, deck=(*Rules().deck[:-1], 3))
+    told = "hand_size=5 instead of 7, deck of 107 cards instead of 108; "
+    assert agreed_rules(rules, None) == agreed_rules(rules, Rules()) == rules
+    refusals(
+        {
+            told + "the game carries its rules, so leave `rules` out": lambda: agreed_rules(rules, others),
+            told + "pass states, observations and beliefs of one game": lambda: check_same_rules(rules, others),
+            told + "make the agent for the rules of its games": lambda: check_rules_of_agent(rules, others),
+        }
+    )
 
 
 def test_rules_are_passed_by_their_names():
@@ -193,6 +207,8 @@ def test_decks_as_text(tmp_path: Path):
         "wilds=4,ranks=none": small_deck(ranks=()),
     }.items():
         assert parse_deck(text) == deck, text
+    nothing: Any = None
+    refusals({"deck must be text, got None": lambda: parse_deck(nothing)})
     as_text: Any = "colors=2 ranks=0-5+S copies=1 wilds=1"
     assert Rules(deck=as_text, hand_size=3) == Rules(deck=parse_deck(as_text), hand_size=3)
 

@@ -195,6 +195,7 @@ def test_bad_arguments_are_refused():
         "max_steps": {"max_steps": 0},
         "policies": {"policies": (uniform,)},
         "policies (one name)": {"policies": "uniform"},
+        "policies (one policy)": {"policies": uniform},
         "policies (a number)": {"policies": (uniform, 3)},
         "'smart'": {"policies": (uniform, "smart")},
         "is an agent": {"policies": (uniform, PolicyAgent("u", uniform))},

@@ -65,6 +65,8 @@ def parse_deck(text: str) -> tuple[int, ...]:
     Raises:
         ValueError: If the text has another form.
     """
+    if not isinstance(text, str):
+        raise ValueError(f"deck must be text, got {text!r}; {_HELP}")
     if text in DECKS:
         return DECKS[text]
     if text.endswith(".json"):

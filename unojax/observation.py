@@ -16,7 +16,7 @@ from unojax.device.random_bits import check_key
 from unojax.device.tracing import traced_once
 from unojax.display import Displayed
 from unojax.game import Packed, State
-from unojax.rules import Rules, agreed_rules
+from unojax.rules import Rules, check_same_rules
 from unojax.table import Table
 from unojax.table.options import Turn
 
@@ -93,14 +93,19 @@ class Observation(Displayed):
         return game.turn_of(self, self.deck_count, self.pile.sum(-1, dtype=jnp.int8), self.drawn, self.has_drawn)
 
 
+def check_is_observation(observation: Observation, name: str) -> None:
+    """Raise ValueError unless the argument of function `name` is an observation or a batch of observations."""
+    if not isinstance(observation, Observation):
+        raise ValueError(f"{name} takes an Observation, got {type(observation).__name__}; unojax.observe gives one")
+
+
 def check_observation(observation: Observation, name: str) -> None:
     """Check the argument of function `name`, while tracing too.
 
     Raises:
         ValueError: If it is a batch, or no observation.
     """
-    if not isinstance(observation, Observation):
-        raise ValueError(f"{name} takes an Observation, got {type(observation).__name__}")
+    check_is_observation(observation, name)
     shapes = np.shape(observation.hand), np.shape(observation.pile), np.shape(observation.player)
     if shapes != ((cards.NUM_CARDS,), (cards.NUM_CARDS,), ()):
         raise ValueError(
@@ -116,7 +121,7 @@ def check_transition(rules: Rules, before: Observation, after: Observation, name
     """
     for seen in (before, after):
         check_observation(seen, name)
-        agreed_rules(rules, seen.rules)
+        check_same_rules(rules, seen.rules)
 
 
 def check_counts(observation: Observation, name: str) -> None:
@@ -162,8 +167,8 @@ def observe(state: State, player: ArrayLike) -> Observation:
             player is a batch.
     """
     game.check_state(state, "observe")
-    if isinstance(player, int | np.integer) and player not in (0, 1):
-        raise ValueError(f"player must be 0 or 1, got {player}")
+    if player is None or isinstance(player, str) or (isinstance(player, int | np.integer) and player not in (0, 1)):
+        raise ValueError(f"player must be 0 or 1, got {player!r}")
     player = jnp.asarray(player)
     if player.shape:
         raise ValueError(f"observe takes a single player, got shape {player.shape}; map over a batch with jax.vmap(observe)")

@@ -35,7 +35,7 @@ from unojax.device.tracing import traced_once
 from unojax.game import State, legal_mask
 from unojax.game.steps import single_action
 from unojax.observation import Observation, check_observation, observe
-from unojax.rules import agreed_rules
+from unojax.rules import check_same_rules
 
 __all__ = ["MAX_ROWS", "Successors", "check_discount", "observation_log_prob", "reward", "successors", "transition_log_prob"]
 
@@ -133,7 +133,7 @@ def observation_log_prob(observation: Observation, state: State) -> Array:
         ValueError: If an argument is a batch, or the rules of observation and state differ.
     """
     check_observation(observation, "observation_log_prob")
-    agreed_rules(state.rules, observation.rules)
+    check_same_rules(state.rules, observation.rules)
     expected = observe(state, observation.player)
     same = jax.tree.map(lambda a, b: (a == b).all(), expected, observation)
     is_player = (observation.player == 0) | (observation.player == 1)
@@ -333,7 +333,7 @@ def check_action(action: int, legal: ArrayLike, is_over: bool) -> None:
 def _check_states(state: State, next_state: State, name: str) -> None:
     for one in (state, next_state):
         game.check_state(one, name)
-    agreed_rules(state.rules, next_state.rules)
+    check_same_rules(state.rules, next_state.rules)
 
 
 def _cards_drawn(state: State, action: Array, reached: State) -> Array:

@@ -280,21 +280,39 @@ def agreed_rules(carried: Rules, given: Rules | None) -> Rules:
     """Return `carried`, the rules of a state, observation or belief.
 
     Raises:
-        ValueError: If `given` is not None and differs.
+        ValueError: If `given`, an argument `rules`, is not None and differs.
     """
-    if given is None or given == carried:
-        return carried
-    names = [field.name for field in fields(Rules) if getattr(given, field.name) != getattr(carried, field.name)]
+    if given is not None:
+        check_same_rules(carried, given, "the game carries its rules, so leave `rules` out")
+    return carried
+
+
+def check_same_rules(rules: Rules, others: Rules, fix: str = "pass states, observations and beliefs of one game") -> None:
+    """Check that the rules of two arguments are equal; `fix` ends the message.
+
+    Raises:
+        ValueError: If they differ.
+    """
+    if others == rules:
+        return
+    names = [field.name for field in fields(Rules) if getattr(others, field.name) != getattr(rules, field.name)]
     told = ", ".join(
-        f"deck of {sum(given.deck)} cards instead of {sum(carried.deck)}"
-        + ("" if sum(given.deck) != sum(carried.deck) else ", of other types")
+        f"deck of {sum(others.deck)} cards instead of {sum(rules.deck)}"
+        + ("" if sum(others.deck) != sum(rules.deck) else ", of other types")
         if name == "deck"
-        else f"{name}={getattr(given, name)!r} instead of {getattr(carried, name)!r}"
+        else f"{name}={getattr(others, name)!r} instead of {getattr(rules, name)!r}"
         for name in names
     )
-    raise ValueError(
-        f"rules differ from those that the game began with: {told}; leave `rules` out, what began with them carries them"
-    )
+    raise ValueError(f"rules differ from those that the game began with: {told}; {fix}")
+
+
+def check_rules_of_agent(rules: Rules, of_agent: Rules) -> None:
+    """Check that an agent was made for the rules of a game.
+
+    Raises:
+        ValueError: If it was made for others.
+    """
+    check_same_rules(rules, of_agent, "make the agent for the rules of its games, as in unojax.parse_agent(spec, rules=rules)")
 
 
 def check_plain(rules: Rules, what: str) -> None:

@@ -82,6 +82,8 @@ def parse_agent(spec: str, *, rules: Rules | str | None = None, **changes: Any) 
     from unojax.agents import PolicyAgent
     from unojax.rules import as_rules
 
+    if not isinstance(spec, str):
+        raise ValueError(f"an agent must be text, a name or a name with parameters such as mc:rollouts=200, got {spec!r}")
     rules = None if rules is None else as_rules(rules)
     found = _find(spec)
     if is_own(spec):

@@ -11,7 +11,7 @@ from unojax import bits, cards, game, table
 from unojax.bits import StaticWords, Words
 from unojax.device import struct
 from unojax.device.tracing import traced_once
-from unojax.observation import Observation
+from unojax.observation import Observation, check_is_observation
 from unojax.rules import Rules
 from unojax.table import Node, Table
 from unojax.table.account import Account
@@ -79,7 +79,8 @@ class View:
 
 @traced_once
 def view_of(observation: Observation) -> View:
-    """Pack an observation. Batched by `vmap` or by leading axes."""
+    """Pack an observation. Batched by `vmap` or by leading axes. Raises ValueError for another object."""
+    check_is_observation(observation, "view_of")
     rules, account = observation.rules, ()
     if rules.keeps_account:
         account = game.account_of(observation, observation.drawn, observation.has_drawn)

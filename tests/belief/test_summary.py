@@ -104,4 +104,5 @@ def test_refusals(belief: Hands) -> None:
         {"n ": lambda: summary.most_likely_hands(belief, -2), "unbatched": lambda: summary.most_likely_hands(batch, 2)}
         | {f"the belief ({f.__name__})": lambda f=f: f(batch) for f in FUNCTIONS}
         | {"the belief": lambda: summary.prob_no_playable(batch, 0, 5)}
+        | {f"must have weighted hands ({f.__name__})": lambda f=f: f(HANDS) for f in FUNCTIONS}
     )

@@ -165,6 +165,11 @@ def test_other_arguments_are_refused():
         {f"init takes a ({name})": lambda key=key: game.init(key) for name, key in kinds.items()}
         | {"step takes a State, got Rules": lambda: game.step(Rules(), 5, KEY)}
     )
+    state, wrong = game.init(KEY), dict[str, Any](text="0", nothing=None)
+    refusals(
+        {f"action must be an integer 0..60, got ({name})": lambda no=no: game.step(state, no, KEY) for name, no in wrong.items()}
+        | {f"player must be 0 or 1, got ({name})": lambda no=no: observe(state, no) for name, no in wrong.items()}
+    )
 
 
 def test_a_second_call_does_not_compile():

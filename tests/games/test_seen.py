@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import jax
 import pytest
 
 from tests import corpus
 from tests.games.playing import VARIANTS, random_game
-from tests.helpers import assert_trees_equal, slow_but
+from tests.helpers import assert_trees_equal, refusals, slow_but
+from unojax import Rules, advise, make_state, observe
 from unojax.games.at_table import Table
 from unojax.games.gamefile import read_game
 from unojax.games.seen import SeenGame, play_seen, read_seen
@@ -61,6 +63,13 @@ def test_whose_view_it_is():
     }.items():
         seen = read_seen("RS,R1,Y1,Y2/Y3,YS/-/* R0 0 0 0 - *", history, None, RULES)
         assert seen.end.player == seen.end.current_player == player
+
+
+def test_an_object_is_no_position():
+    """The message names the function that writes the object as text."""
+    state: Any = make_state("R1 R2", "B1 W", "R7")
+    refusals({"got State; unojax.format_position writes a state": lambda: advise(state)})
+    refusals({"and unojax.text.format_view an observation": lambda: read_seen(observe(state, 0), "", None, Rules())})
 
 
 def test_steps_before_the_start_are_known_from_a_line_only():

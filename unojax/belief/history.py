@@ -21,8 +21,8 @@ from unojax.bits import Words
 from unojax.device.combinatorics import log_binomial
 from unojax.device.random_bits import hash_bits
 from unojax.device.tracing import traced_once
-from unojax.observation import Observation, determinize_packed, observe_packed
-from unojax.rules import Rules, agreed_rules
+from unojax.observation import Observation, check_is_observation, determinize_packed, observe_packed
+from unojax.rules import Rules, check_same_rules
 from unojax.table.options import has_drawable
 
 Prior = Literal["uniform", "deal"]
@@ -58,7 +58,12 @@ def infer_action(before: Observation, after: Observation) -> Array:
     * Pass: the turn no longer continues. Challenge: the Wild+4 is no longer contested.
 
     Otherwise (the game was over, or the action illegal) the result is `game.NO_ACTION`, -1.
+
+    Raises:
+        ValueError: If an argument is no observation.
     """
+    for seen in (before, after):
+        check_is_observation(seen, "infer_action")
     change = jnp.where(opponent_moved(before), after.opponent_count - before.opponent_count, after.hand_count - before.hand_count)
     play = after.color.astype(jnp.int32) * cards.NUM_RANKS + after.top_rank.astype(jnp.int32)
     drew = (change > 0) | (after.terminated & ~before.terminated)
@@ -159,7 +164,7 @@ def is_one_step(before: Observation, after: Observation) -> Array:
     Raises:
         ValueError: If the rules of the two differ.
     """
-    agreed_rules(before.rules, after.rules)
+    check_same_rules(before.rules, after.rules)
     rules, action = before.rules, infer_action(before, after)
     theirs = opponent_moved(before)
     is_play = (action >= 0) & (action < cards.DRAW) & theirs
@@ -311,7 +316,7 @@ def is_consistent(before: Observation, action: Array, after: Observation) -> Arr
     Raises:
         ValueError: If the rules of the two differ.
     """
-    agreed_rules(before.rules, after.rules)
+    check_same_rules(before.rules, after.rules)
     rules, step = before.rules, read_step(before, after)
     theirs, shown = step.theirs, step.action
     is_play, is_draw = (shown >= 0) & (shown < cards.DRAW), shown == cards.DRAW

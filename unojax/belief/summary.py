@@ -70,13 +70,13 @@ def _count_probs(above: Array) -> Array:
 
 def prob_color(belief: WeightedHands) -> Array:
     """Compute the probability that the opponent holds at least one card of each colour, without wild cards: float32[4]."""
-    return jnp.stack([_prob(belief, (word & bits.COLORED) != 0) for word in belief.packed])
+    return jnp.stack([_prob(belief, (word & bits.COLORED) != 0) for word in _single(belief)[0]])
 
 
 def prob_no_playable(belief: WeightedHands, color: ArrayLike, rank: ArrayLike, *, rules: Rules = Rules()) -> Array:
     """Compute the probability that the opponent holds no card playable on `rank` with `color` active: float32[]."""
     color, rank = (jnp.asarray(part).astype(jnp.uint32) for part in (color, rank))
-    options = playable(belief.packed, color, rank, rules)
+    options = playable(_single(belief)[0], color, rank, rules)
     return _prob(belief, bits.any_of(options) == 0)
 
 
@@ -221,7 +221,12 @@ def most_likely_hands(belief: WeightedHands, n: int) -> LikelyHands:
 
 
 def _single(belief: WeightedHands) -> tuple[bits.Words, Array]:
-    """Return hands and log weights of one belief. Raises ValueError for a batch."""
+    """Return hands and log weights of one belief. Raises ValueError for a batch, or an object without weighted hands."""
+    if not hasattr(belief, "log_weights"):
+        raise ValueError(
+            f"the belief must have weighted hands, as that of belief_init has, got {type(belief).__name__}; an updater's "
+            "count_probs and hands read its own beliefs"
+        )
     if jnp.ndim(belief.log_weights) != 1:
         shape = jnp.shape(belief.log_weights)
         raise ValueError(f"the belief must be a single one, got log_weights of shape {shape}; map over a batch with jax.vmap")

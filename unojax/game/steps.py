@@ -241,7 +241,7 @@ def step_packed_with(state: Packed, action: Array, pick_card: Picker) -> Packed:
 
 def single_action(action: ArrayLike, name: str) -> Array:
     """Convert the action argument of function `name`; ValueError if it is a batch, or no integer."""
-    if isinstance(action, str):
+    if action is None or isinstance(action, str):
         raise ValueError(f"action must be an integer 0..60, got {action!r}; unojax.parse_action reads text")
     number = action[()] if isinstance(action, np.ndarray) else action
     if isinstance(number, int | np.integer) and not -(2**31) <= number < 2**31:

@@ -215,6 +215,11 @@ def read_seen(position: str, actions: str, player: int | None, rules: Rules) -> 
         ValueError: If the position can't be read, shows another player's hand, or is the end of a game.
         ImpossibleActionError: As in `SeenGame.play`.
     """
+    if not isinstance(position, str):
+        raise ValueError(
+            f"position must be text, got {type(position).__name__}; unojax.format_position writes a state, and "
+            "unojax.text.format_view an observation"
+        )
     if shows_one_hand(position):
         seen = text.parse_observation(position, rules=rules)
         if player not in (None, int(seen.player)):

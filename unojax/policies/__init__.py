@@ -40,7 +40,7 @@ def as_policies(policies: Sequence[str | Policy]) -> tuple[Policy, Policy]:
     Raises:
         ValueError: If there are not two, a name is unknown, or one is an agent.
     """
-    if isinstance(policies, str) or len(policies) != 2:
+    if not isinstance(policies, tuple | list) or len(policies) != 2:
         raise ValueError(f"policies must be two, names or callables, one for each player, got {policies!r}")
     first, second = (_as_policy(policy) for policy in policies)
     return first, second

@@ -29,7 +29,7 @@ from unojax.device.tracing import traced_once
 from unojax.game import State
 from unojax.observation import Observation
 from unojax.policies import PackedPolicy, get_policy, greedy
-from unojax.rules import Rules, agreed_rules
+from unojax.rules import Rules, check_rules_of_agent
 from unojax.search.monte_carlo import ROUNDS, Estimate, choose, flat_monte_carlo, sample_hands
 from unojax.search.rollouts import Rollouts, Style
 from unojax.search.tree import EXPLORATION, Selection, TreeGuide, new_store
@@ -175,7 +175,7 @@ class SearchAgent:
         Raises:
             ValueError: If the observations are of other rules, or the hands lack the types that the rollouts need.
         """
-        agreed_rules(observations.rules, self.rules)
+        check_rules_of_agent(observations.rules, self.rules)
         if self.rollouts.types and hands.log_joint is None:
             raise ValueError("the rollouts follow types of opponents, and these hands come without: name one, opponent=linear")
         pairs = jax.vmap(jax.random.split)(keys)

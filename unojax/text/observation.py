@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from unojax import cards, game
-from unojax.observation import Observation, observe, winner_of
+from unojax.observation import Observation, check_is_observation, observe, winner_of
 from unojax.rules import Rules, as_rules
 from unojax.text.notation import (
     EMPTY,
@@ -63,8 +63,7 @@ def format_observation(observation: Observation) -> str:
     Raises:
         ValueError: If it is not an observation, or a batch.
     """
-    if not isinstance(observation, Observation):
-        raise ValueError(f"format_observation takes an Observation, got {type(observation).__name__}; unojax.observe gives one")
+    check_is_observation(observation, "format_observation")
     if np.shape(observation.hand) != (cards.NUM_CARDS,):
         raise ValueError(
             f"observation must be a single one, with hand of shape ({cards.NUM_CARDS},), got {np.shape(observation.hand)}; "

@@ -25,7 +25,7 @@ from unojax.device.batching import together
 from unojax.device.tracing import traced_once
 from unojax.observation import Observation
 from unojax.pomdp import check_discount
-from unojax.rules import Rules, agreed_rules
+from unojax.rules import Rules, check_rules_of_agent
 from unojax.specs import format_spec
 from unojax.value.features import features, outlook_of_ages, outlook_of_hands, outlook_of_unseen
 from unojax.value.network import Network, check_network
@@ -80,7 +80,7 @@ class ValueAgent:
 
         Consumes `key`. Under `vmap` all decisions pass the network together.
         """
-        agreed_rules(observation.rules, self.rules)
+        check_rules_of_agent(observation.rules, self.rules)
         known = memory
         if not isinstance(self.updater, UniformFilter | ColorBoundsFilter):
             known = self.updater.hands(jax.random.fold_in(key, 1), memory, observation)
