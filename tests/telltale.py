@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from unojax import cards
-from unojax.games.advisor import Advice, Thought, WinEstimate
+from unojax.games.advisor import Thought, WinEstimate
 from unojax.games.choices import choices
 
 
@@ -33,11 +33,9 @@ class TellTale:
     def advise(self, views):
         random = self._random(views)
         can = choices(views[-1])
-        thought = None
-        if can.sum() > 1:
-            estimate = SimpleNamespace(win=random.uniform(0.05, 0.95, len(can)))
-            thought = Thought(estimate, can, random.choice(np.flatnonzero(can)))
-        return Advice(self._belief(random), thought)
+        if can.sum() <= 1:
+            return None
+        return Thought(SimpleNamespace(win=random.uniform(0.05, 0.95, len(can))), can, random.choice(np.flatnonzero(can)))
 
     def _belief(self, random):
         return SimpleNamespace(

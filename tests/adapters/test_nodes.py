@@ -21,10 +21,10 @@ def test_chance_declares_the_colour_of_a_wild_card_that_is_laid_as_drawn(play_dr
     nodes, chooser, num_wilds = Nodes(Rules(deck=DECK, hand_size=1, play_drawn=play_drawn)), random.Random(0), 0
     for _ in range(30):
         position, draws = nodes.start, False
-        while not (look := nodes.look(position)).is_over and num_wilds < 4:
-            if not (look.is_dealing or draws):
-                position = nodes.play(position, chooser.choice(look.legal))
-                draws = look.legal == (cards.DRAW,) or nodes.look(position).is_drawing
+        while not (facts := nodes.facts(position)).is_over and num_wilds < 4:
+            if not (facts.is_dealing or draws):
+                position = nodes.play(position, chooser.choice(facts.legal))
+                draws = facts.legal == (cards.DRAW,) or nodes.facts(position).is_drawing
                 continue
             outcomes = nodes.outcomes(position)
             wilds = [(outcome, share) for outcome, share in outcomes if outcome % cards.NUM_TYPES == cards.WILD_TYPE]
@@ -33,9 +33,9 @@ def test_chance_declares_the_colour_of_a_wild_card_that_is_laid_as_drawn(play_dr
                 colors = Counter[int]()
                 for outcome, share in wilds:
                     colors[int(nodes.state(nodes.draw(position, outcome)).color)] += share
-                left = look.counts[cards.WILD_TYPE] / sum(look.counts)
+                left = facts.counts[cards.WILD_TYPE] / sum(facts.counts)
                 expected = dict.fromkeys(range(4), left / 4) if play_drawn == "auto" else {int(nodes.state(position).color): left}
                 assert colors == pytest.approx(expected)
             position = nodes.draw(position, chooser.choice(outcomes)[0])
-            draws = nodes.look(position).is_drawing
+            draws = nodes.facts(position).is_drawing
     assert num_wilds == 4

@@ -198,7 +198,7 @@ def test_positions_are_small_and_clones_share_them():
     spiel, rng = openspiel.load_game(SMALL), np.random.default_rng(0)
     state, looks = spiel.new_initial_state(), []
     while not state.is_terminal():
-        looks.append(spiel.nodes.look(state.position))
+        looks.append(spiel.nodes.facts(state.position))
         outcomes = [action for action, _ in state.chance_outcomes()] if state.is_chance_node() else state.legal_actions()
         state.apply_action(int(rng.choice(outcomes)))
     assert len(looks) > 5 and max(len(pickle.dumps(tuple(look))) for look in looks) < 500

@@ -23,6 +23,7 @@ from unojax.rules import Rules
 from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.pooling import pool, search_once
 from unojax.specs import parse_agent
+from unojax.text import format_action
 
 PROGRAMS: Final = 80  # a search of two sizes
 
@@ -44,7 +45,7 @@ def costs_at_length(game: Replay, numbers: Sequence[int], agent: SearchAgent, ke
             memory = Remembered(belief, jnp.int32(place))
             one = search_once(jax.random.fold_in(key_search, place), memory, seen, legal, agent=agent)
             rounds.append(jax.device_get(one))
-        played = next(p for p in pool(rounds, legal, agent.keep).plays if p.action == game.steps[place].action)
+        played = next(p for p in pool(rounds, legal, agent.keep).plays if p.action == format_action(game.steps[place].action))
         yield played.behind, played.behind_error
 
 

@@ -233,8 +233,8 @@ def test_a_penalty_in_words_leaves_these_actions():
 def test_draws_and_challenges_have_rows_as_plays_have():
     """They have no card, hence no colour. After a draw, draw means pass."""
     numbers = {"win": 0.5, "win_error": 0.1, "behind": 0.0, "behind_error": 0.0, "gain": 0.0, "gain_error": 0.0, "rollouts": 8}
-    plays = tuple(pooling.PooledPlay(action, **numbers) for action in (cards.CHALLENGE, cards.DRAW, 0))
-    pooled = pooling.Pooled(plays, recommended=cards.CHALLENGE, own=cards.CHALLENGE, replicates=4)
+    plays = tuple(pooling.PooledPlay(action, **numbers) for action in ("challenge", "draw", "R0"))
+    pooled = pooling.Pooled(plays, recommended="challenge", own="challenge", replicates=4)
     shown = {}
     for has_drawn in (False, True):
         console = Console(file=(out := io.StringIO()), width=80)

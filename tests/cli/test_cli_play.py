@@ -32,7 +32,7 @@ from tests.cli.by_script import (
 from tests.helpers import assert_trees_equal
 from unojax import Rules, cards, parse_position
 from unojax.agents import RESIGN
-from unojax.games.advisor import Advice, Advisor, Thought
+from unojax.games.advisor import Advisor, Thought
 from unojax.games.gamefile import read_game
 from unojax.games.session import OpponentError, Session
 from unojax.search.agents import monte_carlo
@@ -95,31 +95,31 @@ def test_hidden_cards_change_nothing_that_is_shown():
 def test_advice_shows_the_belief_and_the_search(monkeypatch):
     session, advisor = session_from(KNOWN_HAND), Advisor(SEARCH, KEY)
     start = session.view
-    advised = advisor.advise([start])
-    thought, legal = advised.thought, [parse_action("R0"), parse_action("R2")]
+    looked, thought = advisor.look([start]), advisor.advise([start])
+    legal = [parse_action("R0"), parse_action("R2")]
     assert thought is not None and np.flatnonzero(thought.tried).tolist() == legal and int(thought.advised) in legal
-    held = np.flatnonzero(np.asarray(advised.belief.prob_holds) > 1e-6)
+    held = np.flatnonzero(np.asarray(looked.belief.prob_holds) > 1e-6)
     assert [cards.TYPE_NAMES[t] for t in held] == ["R1", "W"]
-    text, best = play_view.advice(advised, start).plain, format_action(int(thought.advised))
+    text, best = play_view.advice(looked, thought, start).plain, format_action(int(thought.advised))
     assert re.search(r"R1 +█+ +100", text) and "No card to play on this top: 0." in text and "red 0, yellow 100" in text
     win = {name: float(share) for name, share in re.findall(r"[* ](R[02]) +[█▏▎▍▌▋▊▉]* +([\d.]+) \(", text)}
     values, errors = np.asarray(thought.estimate.value), np.asarray(thought.estimate.value_error)
     assert win == {name: pytest.approx(50 * (1 + float(values[parse_action(name)])), abs=0.06) for name in ("R0", "R2")}
     assert f"Advice: {best}. " in text and f"\n*{best} " in text
-    narrow = play_view.advice(advised, start, width=60).plain
+    narrow = play_view.advice(looked, thought, start, width=60).plain
     assert max(len(row) for row in narrow.splitlines() if "█" in row) <= 60 and sorted(narrow.split()) == sorted(text.split())
     # Returns under a step penalty are no win probabilities.
-    penalized = play_view.advice(advised, replace(start, rules=replace(RULES, step_penalty=0.125))).plain
+    penalized = play_view.advice(looked, thought, replace(start, rules=replace(RULES, step_penalty=0.125))).plain
     assert ". Mean return (standard error), 32 games of each play:" in penalized
     assert all(f" {values[action]:+.3f} ({errors[action]:.3f})" in penalized for action in legal)
     with monkeypatch.context() as patch:
         patch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
-        assert play_view.advice(advised, start).plain.isascii()
+        assert play_view.advice(looked, thought, start).plain.isascii()
     # The belief continues from there.
     session.play(legal[0])
-    later = advisor.advise([start, session.view])
-    assert later.thought is None
-    assert np.flatnonzero(np.asarray(later.belief.prob_holds) > 1e-6).tolist() == held.tolist()
+    views = [start, session.view]
+    assert advisor.advise(views) is None
+    assert np.flatnonzero(np.asarray(advisor.look(views).belief.prob_holds) > 1e-6).tolist() == held.tolist()
 
 
 def test_draws_and_challenges_are_advised_as_plays_are():
@@ -129,10 +129,11 @@ def test_draws_and_challenges_are_advised_as_plays_are():
     values, zeros = np.linspace(0, 0.61, len(tried)), np.zeros(len(tried))
     estimate = Estimate(values, zeros, zeros, zeros, np.full(len(tried), 8), np.int32(0), (1 + values) / 2, zeros)
     thought = Thought(jax.tree.map(jnp.asarray, estimate), jnp.asarray(tried), jnp.int32(cards.DRAW))
-    belief: Any = SimpleNamespace(prob_holds=np.zeros(54), prob_color=np.zeros(4), prob_no_playable=np.float32(0))
+    belief = SimpleNamespace(prob_holds=np.zeros(54), prob_color=np.zeros(4), prob_no_playable=np.float32(0))
+    looked: Any = SimpleNamespace(belief=belief, types={})
     for has_drawn, name in ((False, "draw"), (True, "pass")):
         drawn = replace(view, has_drawn=np.bool_(has_drawn))
-        rows = play_view.advice(Advice(belief, thought), drawn).plain.splitlines()
+        rows = play_view.advice(looked, thought, drawn).plain.splitlines()
         assert rows[0].startswith(f"Advice: {name}. ") and rows[1].startswith(f"*{name} ")
         assert "challenge " in rows[2] and len(rows[2]) <= 80
 

@@ -8,7 +8,6 @@ import jax
 import numpy as np
 import pytest
 
-import unojax
 from tests.games.playing import VARIANTS, random_game
 from tests.helpers import assert_trees_equal, refusals, refused_texts
 from unojax.belief.tracking import track
@@ -46,7 +45,7 @@ def test_a_table_from_the_deal_to_a_resumed_game(tmp_path):
     assert not table.is_my_turn and table.advise() is None
     assert [str(event) for event in table.play("r2; r1 d")] == ["R2", "R1", "draw"]
     advised = table.advise()
-    assert advised is not None and {play.action for play in advised.plays} >= {unojax.parse_action("RS"), 60}
+    assert advised is not None and {play.action for play in advised.plays} >= {"RS", "draw"}
     assert advised is table.advise()
 
     before, looked = table.events, table.look()

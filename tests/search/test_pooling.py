@@ -38,10 +38,10 @@ def estimates(values: list[list[float]] | np.ndarray, sizes: list[int] | np.ndar
 def test_replicates_are_pooled():
     """Play 2 is better than play 1 by -0.1, 0.1, 0.3, 0.5: by 0.2, with error sqrt(0.2 / 3 / 4) = 0.129."""
     values = [[-0.5, 0.2, 0.1], [-0.5, 0.1, 0.2], [-0.5, 0.0, 0.3], [-0.5, -0.1, 0.4]]
-    for keep, recommended in ((0.0, 2), (1.5, 2), (2.5, 1)):
+    for keep, recommended in ((0.0, "R2"), (1.5, "R2"), (2.5, "R1")):
         pooled = pool(estimates(values), PLAYS < 3, keep)
-        assert [play.action for play in pooled.plays] == [2, 1, 0]
-        assert (pooled.own, pooled.replicates, pooled.recommended) == (1, 4, recommended)
+        assert [play.action for play in pooled.plays] == ["R2", "R1", "R0"]
+        assert (pooled.own, pooled.replicates, pooled.recommended) == ("R1", 4, recommended)
     best, own, worst = pooled.plays
     error = np.sqrt(0.2 / 3 / 4)
     assert best.win == pytest.approx(0.625) and best.win_error == pytest.approx(error / 4)
@@ -54,8 +54,8 @@ def test_replicates_are_pooled():
     # The order is that of the values, and the figures are wins: under a discount, play 0 wins most often, and play 2 soonest.
     discounted = [one._replace(win=np.where(PLAYS == 0, 0.9, one.win)) for one in estimates([[0.1, 0.2, 0.4]] * 4)]
     pooled = pool(discounted, PLAYS < 3, 0.0)
-    assert [(play.action, round(play.win, 6)) for play in pooled.plays] == [(2, 0.7), (1, 0.6), (0, 0.9)]
-    assert (pooled.recommended, pooled.own) == (2, 1)
+    assert [(play.action, round(play.win, 6)) for play in pooled.plays] == [("R2", 0.7), ("R1", 0.6), ("R0", 0.9)]
+    assert (pooled.recommended, pooled.own) == ("R2", "R1")
     assert pooled.plays[2].behind == pytest.approx(-0.2) and pooled.plays[2].gain == pytest.approx(0.3)
 
 
@@ -74,7 +74,7 @@ def test_pruned_plays_are_not_underrated():
     # A play that one replicate pruned can be the best.
     pooled = pool(estimates([[-0.2, 0.0], [0.5, 0.0], [0.5, 0.0], [0.5, 0.0]], [50, 100, 100, 100]), PLAYS < 2, 1.0)
     assert pooled.plays[0].gain > 2 * pooled.plays[0].gain_error
-    assert (pooled.plays[0].action, pooled.own, pooled.recommended) == (0, 1, 0)
+    assert (pooled.plays[0].action, pooled.own, pooled.recommended) == ("R0", "R1", "R0")
 
 
 def test_a_network_counts_equally_in_every_replicate():
@@ -83,7 +83,7 @@ def test_a_network_counts_equally_in_every_replicate():
     mixed = (sizes * means + prior * valued) / (sizes + prior)
     made = estimates(np.stack([mixed, 0 * mixed], 1), sizes)
     total = ((sizes * means).sum() + 4 * prior * valued) / (sizes.sum() + 4 * prior)
-    found = next(play for play in pool(made, PLAYS < 2, 1.0, prior).plays if play.action == 0)
+    found = next(play for play in pool(made, PLAYS < 2, 1.0, prior).plays if play.action == "R0")
     assert found.win == pytest.approx((1 + total) / 2) and found.rollouts == 650
     # Each half of the replicates values the choice of the other: 0 and 2, and 1 and 3; play 0 is the better one in both.
     halves = [((sizes * means)[part].sum() + 2 * prior * valued) / (sizes[part].sum() + 2 * prior) for part in ([0, 2], [1, 3])]

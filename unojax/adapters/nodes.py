@@ -22,11 +22,11 @@ from unojax.table import Picked, Table
 
 _COINS_SHIFT: Final = 30
 _MOST_KEPT: Final = 1 << 18
-"""Cached looks, and cached picks, about 200 MB in total."""
+"""Cached facts, and cached picks, about 200 MB in total."""
 
 
-class Look(NamedTuple):
-    """Options at a position: numbers of Python, or arrays while they are computed.
+class NodeFacts(NamedTuple):
+    """Facts about a position: numbers of Python, or arrays while they are computed.
 
     Attributes:
         player: Player to move, or player being dealt to.
@@ -59,7 +59,7 @@ class Nodes:
     """Game tree under given rules. An outcome of chance is `type + 54 * coin`, see `coins`.
 
     Attributes:
-        look: Function that returns the options at a position, a `Look`.
+        facts: Function that returns the `NodeFacts` of a position.
         coins: Random words: colour of a wild card that is turned up or laid by chance, and starting player.
         start: Position before the deal.
     """
@@ -71,7 +71,7 @@ class Nodes:
         colors = range(cards.NUM_COLORS) if has_chance_colors else (0,)
         self.coins = [color << _COINS_SHIFT | first for color in colors for first in firsts]
         self._num_firsts = len(firsts)
-        self.look = lru_cache(_MOST_KEPT)(self._look)
+        self.facts = lru_cache(_MOST_KEPT)(self._facts)
         self._after = lru_cache(_MOST_KEPT)(self._pick)
         self.start = _to_bytes(table.new_table(jnp.uint32(0), rules).words())
 
@@ -86,18 +86,18 @@ class Nodes:
 
     def outcomes(self, position: bytes) -> list[tuple[int, float]]:
         """List the outcomes of a deal or a draw with their probabilities."""
-        look = self.look(position)
-        outcomes, total = [], sum(look.counts)
-        for card, count in enumerate(look.counts):
+        facts = self.facts(position)
+        outcomes, total = [], sum(facts.counts)
+        for card, count in enumerate(facts.counts):
             if count:
-                coins = self._coins_of(card, look)
+                coins = self._coins_of(card, facts)
                 outcomes += [(card + cards.NUM_TYPES * coin, count / total / len(coins)) for coin in coins]
         return sorted(outcomes)
 
     def play(self, position: bytes, action: int) -> bytes:
         """Return the position after a legal action; drawn cards are later chance outcomes.
 
-        If `DRAW` is the only legal action, `Look.is_drawing` is False until the first outcome.
+        If `DRAW` is the only legal action, `NodeFacts.is_drawing` is False until the first outcome.
         """
         return self._after(position, action, 0, 0)
 
@@ -107,19 +107,19 @@ class Nodes:
         Raises:
             ValueError: If the outcome is impossible here.
         """
-        look, (coin, card) = self.look(position), divmod(outcome, cards.NUM_TYPES)
-        if not look.counts[card] or coin not in self._coins_of(card, look):
+        facts, (coin, card) = self.facts(position), divmod(outcome, cards.NUM_TYPES)
+        if not facts.counts[card] or coin not in self._coins_of(card, facts):
             possible = ", ".join(str(each) for each, _ in self.outcomes(position))
             raise ValueError(f"chance outcome {outcome} is impossible here; possible are {possible}")
         return self._after(position, -1, card, self.coins[coin])
 
-    def _coins_of(self, card: int, look: Look) -> range:
+    def _coins_of(self, card: int, facts: NodeFacts) -> range:
         """Return the coins that matter: the colour if the wild card is turned up or laid, the first player at the start."""
-        has_color = card >= cards.WILD_TYPE and look.has_colors
-        return range(0, len(self.coins) if has_color else self._num_firsts, 1 if look.is_start else self._num_firsts)
+        has_color = card >= cards.WILD_TYPE and facts.has_colors
+        return range(0, len(self.coins) if has_color else self._num_firsts, 1 if facts.is_start else self._num_firsts)
 
-    def _look(self, position: bytes) -> Look:
-        plain = Look(*(np.asarray(field).tolist() for field in _look(from_bytes(position), self.rules)))
+    def _facts(self, position: bytes) -> NodeFacts:
+        plain = NodeFacts(*(np.asarray(field).tolist() for field in _facts(from_bytes(position), self.rules)))
         legal, counts = tuple(np.flatnonzero(plain.legal).tolist()), bytes(plain.counts)
         return plain._replace(rewards=tuple(plain.rewards), legal=legal, counts=counts, num_cards=tuple(plain.num_cards))
 
@@ -144,15 +144,15 @@ _decode = partial(jax.jit, static_argnames="rules")(decode)
 
 
 @partial(jax.jit, static_argnames="rules")
-def _look(rows: Array, rules: Rules) -> Look:
-    """Return the options as arrays: bool[num_actions] `legal`, int[54] `counts`."""
+def _facts(rows: Array, rules: Rules) -> NodeFacts:
+    """Return the facts as arrays: bool[num_actions] `legal`, int[54] `counts`."""
     tables = Table.of_words(rows)
     node = table.find_node(tables, rules)
     state, meta = game.from_table(tables, rules), node.meta
     # Cards of a deal, a penalty or a start card go to the hand.
     is_plain = (meta.phase == table.PLAY) & (meta.penalty == 0) & (tables.unpack_account().keeps_turn == 0)
     is_start = meta.phase == table.START
-    return Look(
+    return NodeFacts(
         player=meta.player,
         is_dealing=is_start | (meta.phase == table.DEAL),
         is_start=is_start,

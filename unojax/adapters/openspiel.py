@@ -169,18 +169,18 @@ class UnoState(pyspiel.State):
     def current_player(self) -> int:
         if self.is_terminal():
             return pyspiel.PlayerId.TERMINAL
-        look = self._nodes.look(self.position)
-        is_chance = look.is_dealing or look.is_drawing or self._is_drawing
-        return pyspiel.PlayerId.CHANCE if is_chance else look.player
+        facts = self._nodes.facts(self.position)
+        is_chance = facts.is_dealing or facts.is_drawing or self._is_drawing
+        return pyspiel.PlayerId.CHANCE if is_chance else facts.player
 
     def is_terminal(self) -> bool:
-        return self._is_cut_off() or self._nodes.look(self.position).is_over
+        return self._is_cut_off() or self._nodes.facts(self.position).is_over
 
     def returns(self) -> list[float]:
         if not self.is_terminal():
             return [0.0, 0.0]
         paid = self._nodes.rules.step_penalty * max(0, len(self.steps) - 1)
-        return [reward - paid for reward in self._nodes.look(self.position).rewards]
+        return [reward - paid for reward in self._nodes.facts(self.position).rewards]
 
     def chance_outcomes(self) -> list[tuple[int, float]]:
         return self._nodes.outcomes(self.position)
@@ -198,21 +198,21 @@ class UnoState(pyspiel.State):
     def _is_cut_off(self) -> bool:
         # A step ends after its last drawn card.
         done = len(self.steps) - self._is_drawing
-        return done >= (self._nodes.rules.max_steps or 0) and not self._nodes.look(self.position).is_over
+        return done >= (self._nodes.rules.max_steps or 0) and not self._nodes.facts(self.position).is_over
 
     def _legal_actions(self, player: int) -> list[int]:
-        look = self._nodes.look(self.position)
-        return list(look.legal) if player == look.player and not self.is_chance_node() else []
+        facts = self._nodes.facts(self.position)
+        return list(facts.legal) if player == facts.player and not self.is_chance_node() else []
 
     def _apply_action(self, action: int) -> None:
         if self.is_terminal():
             raise ValueError(f"action {action} comes after the end of the game: no action is legal")
-        before, is_chance = self._nodes.look(self.position), self.is_chance_node()
+        before, is_chance = self._nodes.facts(self.position), self.is_chance_node()
         if not is_chance and action not in before.legal:
             raise ValueError(f"action {action} is not legal here; legal are {', '.join(map(str, before.legal))}")
         player, card = before.player, action % cards.NUM_TYPES
         self.position = (self._nodes.draw if is_chance else self._nodes.play)(self.position, action)
-        after = self._nodes.look(self.position)
+        after = self._nodes.facts(self.position)
         if not is_chance:
             must_draw = before.legal == (cards.DRAW,)
             self._is_drawing = not after.is_over and (must_draw or after.is_drawing)

@@ -10,14 +10,13 @@ import jax
 
 from unojax.analysis.turns import TrackedTurn, TurnRow, row_of, seen_by
 from unojax.belief.summary import by_card
-from unojax.games.advising import PlayRow
 from unojax.games.advisor import Advisor, Advisors, Views
 from unojax.games.choices import choices
 from unojax.games.replay import Replay
 from unojax.games.seen import SeenGame
 from unojax.search import REVIEW_REPLICATES, check_replicates
 from unojax.search.agents import SearchAgent
-from unojax.search.pooling import cost_of
+from unojax.search.pooling import PlayRow, cost_of
 from unojax.text import format_action
 
 _GAMES: Final = 4000
@@ -173,5 +172,5 @@ def _choice(advisor: Advisor, action: int, views: Views, replicates: int) -> Cho
     estimates = list(advisor.replicates(views, replicates))
     cost, error, best = cost_of(estimates, legal, action, advisor.search.prior_rollouts)
     plays = advisor.pool(estimates, views[-1]).plays
-    rows = [PlayRow(format_action(play.action), play.win, play.win_error) for play in plays]
+    rows = [PlayRow(play.action, play.win, play.win_error) for play in plays]
     return Choice(format_action(best), cost, error, rows)

@@ -16,6 +16,7 @@ from unojax.games.gamefile import GameFile
 from unojax.games.seen import ImpossibleActionError, SeenGame
 from unojax.observation import Observation
 from unojax.rules import Rules
+from unojax.text import parse_action
 from unojax.viz.scene import read_scene
 from unojax.viz.words import THEY, YOU, capitalized, card_words, move_words, result_words
 
@@ -240,6 +241,7 @@ class TableBoard(Face):
             picker = [_choice(t, is_open=t in plays, asks_color=True) for t in range(cards.NUM_TYPES)]
         names = (YOU, THEY) if game.player == 0 else (THEY, YOU)
         found = {} if looked is None else page.win_data(looked)
+        wins = {} if pooled is None else {parse_action(play.action): play.win for play in pooled.plays}
         return (
             page.view_state(view, THEY, plays if is_mine and not asks_cards else ())
             | found
@@ -258,7 +260,7 @@ class TableBoard(Face):
                 "showsBelief": True,
                 "showsWin": True,
                 "canTakeBack": bool(table.events) or self._fixes is not None,
-                "hint": {} if pooled is None else page.hint(pooled.recommended, {play.action: play.win for play in pooled.plays}),
+                "hint": {} if pooled is None else page.hint(parse_action(pooled.recommended), wins),
                 "record": table.record.to_json(),
             }
         )

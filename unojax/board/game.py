@@ -121,7 +121,7 @@ class BoardGame(Face):
         session = self._session
         if session.is_over or not session.is_my_turn:
             raise ValueError(page.refusal(session, cards.DRAW))
-        thought = self._advisor.advise(self.views).thought
+        thought = self._advisor.advise(self.views)
         if thought is None:
             # A single legal play has no probability, and a forced draw no hint.
             only = int(session.legal.argmax())

@@ -21,7 +21,7 @@ from unojax.games.seen import ImpossibleActionError, SeenGame, play_seen, read_s
 from unojax.rules import Rules, as_rules
 from unojax.search import ADVISE_REPLICATES, DEFAULT_SEARCH, MIN_REPLICATES
 from unojax.search.agents import SearchAgent
-from unojax.search.pooling import Pooled
+from unojax.search.pooling import Pooled, PooledPlay
 from unojax.specs import parse_agent
 from unojax.text import format_action, format_observation, make_observation
 
@@ -54,17 +54,17 @@ class Advised:
         """Advised action as text: `R5`, `W:B`, `draw`; empty if the opponent is to move."""
         if not self.game.end.is_my_turn:
             return ""
-        return format_action(cards.DRAW if self.pooled is None else self.pooled.recommended)
+        return format_action(cards.DRAW) if self.pooled is None else self.pooled.recommended
 
     @property
     def wins(self) -> dict[str, tuple[float, float]]:
         """Win probability and standard error of each play, the best first."""
-        return {format_action(p.action): (p.win, p.win_error) for p in (() if self.pooled is None else self.pooled.plays)}
+        return {} if self.pooled is None else {play.action: (play.win, play.win_error) for play in self.pooled.plays}
 
     def report(self, *, seed: int, agent: str) -> AdviceReport:
         """Return the advice as numbers and text, with the requested seed and spec."""
         pooled, seen = self.pooled, self.game.end
-        plays = [] if pooled is None else [AdvisedPlay(format_action(p.action), *p[1:]) for p in pooled.plays]
+        plays = [] if pooled is None else list(pooled.plays)
         figures = BeliefFigures.of(self.belief, seen.rules)
         return AdviceReport(
             seed=seed,
@@ -76,7 +76,7 @@ class Advised:
             belief=AdvisedBelief(**vars(figures), type_probs=dict(self.types) or None),
             forced=len(plays) <= 1,
             recommended=self.play or None,
-            policy_play=None if pooled is None else format_action(pooled.own),
+            policy_play=None if pooled is None else pooled.own,
             plays=plays,
             replicates=0 if pooled is None else pooled.replicates,
             seconds=self.seconds,
@@ -97,40 +97,6 @@ class AdvisedBelief(BeliefFigures):
     """
 
     type_probs: dict[str, float] | None
-
-
-@dataclass(frozen=True)
-class PlayRow:
-    """Win probability of a legal play.
-
-    Attributes:
-        action: The play.
-        win: Win probability of the play; a drawn game counts half.
-        win_error: Standard error of `win`.
-    """
-
-    action: str
-    win: float
-    win_error: float
-
-
-@dataclass(frozen=True)
-class AdvisedPlay(PlayRow):
-    """Estimates of a legal play.
-
-    Attributes:
-        behind: Win probability of the best play minus this one. It is negative if a discount prefers a faster win.
-        behind_error: Standard error of the difference, with common samples.
-        gain: This win probability minus that of the rollout policy's play.
-        gain_error: Standard error of the difference.
-        rollouts: Number of rollouts of the play.
-    """
-
-    behind: float
-    behind_error: float
-    gain: float
-    gain_error: float
-    rollouts: int
 
 
 @dataclass(frozen=True)
@@ -163,7 +129,7 @@ class AdviceReport:
     forced: bool
     recommended: str | None
     policy_play: str | None
-    plays: list[AdvisedPlay]
+    plays: list[PooledPlay]
     replicates: int
     seconds: float
 

@@ -37,32 +37,18 @@ Views = Sequence[Observation]
 
 
 class Thought(NamedTuple):
-    """Estimates for the `tried` choices, bool[60] or more, and the `advised` action, int32[]."""
+    """Advice by one search: estimates for the `tried` choices, bool[60] or more, and the `advised` action, int32[]."""
 
     estimate: Estimate
     tried: np.ndarray
     advised: Array
 
 
-class Advice(NamedTuple):
-    """Belief about the opponent's hand, and the advised play.
-
-    Attributes:
-        belief: Summary of the belief.
-        thought: Estimates of the plays; None without a choice.
-        types: P(type) of the opponent by name, the likeliest first; empty under a single model.
-    """
-
-    belief: BeliefSummary
-    thought: Thought | None
-    types: Mapping[str, float] = {}
-
-
 class WinEstimate(NamedTuple):
     """Belief about the opponent's hand, and the player's win probability.
 
     Attributes:
-        belief, types: As in `Advice`.
+        belief, types: As in `unojax.belief.tracking.Look`.
         win_probability, win_error: float32[], as in `unojax.search.win_estimate`.
     """
 
@@ -148,10 +134,9 @@ class Advisor:
         """Return the belief summary and opponent types, as means over the beliefs."""
         return self._answer("look", views, self._look)
 
-    def advise(self, views: Views) -> Advice:
-        """Advise the player by one search."""
-        looked = self.look(views)
-        return Advice(looked.belief, self._answer("thought", views, self._think), looked.types)
+    def advise(self, views: Views) -> Thought | None:
+        """Advise the player by one search; None without a choice."""
+        return self._answer("thought", views, self._think)
 
     def replicates(self, views: Views, number: int | None = None) -> Generator[Estimate]:
         """Yield repeated searches for a player with a choice; see `pooling.replicates`."""

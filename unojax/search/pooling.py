@@ -6,6 +6,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from itertools import count, islice
 from typing import Any, NamedTuple
@@ -20,22 +21,36 @@ from unojax.device.programs import Program
 from unojax.observation import Observation
 from unojax.search.agents import Remembered, SearchAgent
 from unojax.search.monte_carlo import Estimate, choose
+from unojax.text import format_action
 
 
-class PooledPlay(NamedTuple):
-    """Undiscounted estimates of one legal play, as probabilities; a drawn game counts half.
+@dataclass(frozen=True)
+class PlayRow:
+    """Win probability of a legal play.
 
     Attributes:
-        action: Action 0..61.
-        win, win_error: Win probability and its standard error.
-        behind, behind_error: Win probability of the best play less this one, and the standard error of the difference.
-        gain, gain_error: This win probability less that of the rollout policy's own play, and its standard error.
-        rollouts: Number of games in which the play was tried.
+        action: The play.
+        win: Win probability of the play; a drawn game counts half.
+        win_error: Standard error of `win`.
     """
 
-    action: int
+    action: str
     win: float
     win_error: float
+
+
+@dataclass(frozen=True)
+class PooledPlay(PlayRow):
+    """Undiscounted estimates of a legal play.
+
+    Attributes:
+        behind: Win probability of the best play minus this one. It is negative if a discount prefers a faster win.
+        behind_error: Standard error of the difference, with common samples.
+        gain: This win probability minus that of the rollout policy's play.
+        gain_error: Standard error of the difference.
+        rollouts: Number of rollouts of the play.
+    """
+
     behind: float
     behind_error: float
     gain: float
@@ -44,11 +59,18 @@ class PooledPlay(NamedTuple):
 
 
 class Pooled(NamedTuple):
-    """Estimates of the legal plays, the best first; the actions to play and of the rollout policy; the number of replicates."""
+    """Pooled replicates of a search, with actions as text.
+
+    Attributes:
+        plays: Legal plays, the best first.
+        recommended: Play to choose.
+        own: Play of the search's rollout policy.
+        replicates: Number of replicates.
+    """
 
     plays: tuple[PooledPlay, ...]
-    recommended: int
-    own: int
+    recommended: str
+    own: str
     replicates: int
 
 
@@ -133,8 +155,8 @@ def pool(estimates: Sequence[Estimate], legal: np.ndarray, keep: float, prior_ro
     gain, gain_error = win - win[own], error(residuals - residuals[:, [own]])
     behind, behind_error = win[best] - win, error(residuals - residuals[:, [best]])
     columns = (win, win_error, behind, behind_error, gain, gain_error, samples.sum(0))
-    plays = [PooledPlay(a, *(column[a].item() for column in columns)) for a in np.flatnonzero(legal).tolist()]
-    plays.sort(key=lambda play: -value[play.action])
+    actions = sorted(np.flatnonzero(legal).tolist(), key=lambda action: -value[action])
+    plays = tuple(PooledPlay(format_action(action), *(column[action].item() for column in columns)) for action in actions)
     # A play that some replicates pruned can still be chosen: its mean is not too low, and its error covers the rest.
     figures = {
         "value": value,
@@ -147,7 +169,7 @@ def pool(estimates: Sequence[Estimate], legal: np.ndarray, keep: float, prior_ro
     found: Any = {name: of_play.astype(np.float32) for name, of_play in figures.items()}
     found |= {"num_samples": legal.astype(np.int32), "base": np.int32(own)}
     recommended = int(choose(Estimate(**found), legal, keep))
-    return Pooled(tuple(plays), recommended, own, len(estimates))
+    return Pooled(plays, format_action(recommended), format_action(own), len(estimates))
 
 
 def cost_of(

@@ -12,6 +12,7 @@ from unojax import cards
 from unojax.terminal import cards as drawing
 from unojax.terminal import tables
 from unojax.terminal.tables import percent
+from unojax.text import parse_action
 
 if TYPE_CHECKING:
     from unojax.belief.summary import BeliefSummary
@@ -56,7 +57,7 @@ def no_choice(seen: Observation) -> str:
 def _words(pooled: Pooled, agent: SearchAgent, *, has_drawn: bool) -> str:
     chosen = next(play for play in pooled.plays if play.action == pooled.recommended)
     name, policy = drawing.action_name(chosen.action, has_drawn=has_drawn), f"the policy {agent.policies[0].name}"
-    advice = f"Play {name}" if chosen.action < cards.DRAW else name.capitalize()
+    advice = f"Play {name}" if parse_action(chosen.action) < cards.DRAW else name.capitalize()
     if len(pooled.plays) == 1:
         return f"{advice}: no other play is legal."
     if chosen.action != pooled.own:

@@ -35,14 +35,15 @@ def style_of(card_type: int) -> str:
     return STYLES[int(cards.COLOR_OF_TYPE[card_type])]
 
 
-def action_style(action: int) -> str:
-    """Return the style of a play; none for other actions."""
+def action_style(name: str) -> str:
+    """Return the style of a play, given as text; none for other actions."""
+    action = text.parse_action(name)
     return style_of(int(cards.TYPE_OF_PLAY[action])) if action < cards.DRAW else ""
 
 
-def action_name(action: int, *, has_drawn: bool) -> str:
-    """Return an action; after drawing a playable card, another draw is a pass."""
-    return "pass" if action == cards.DRAW and has_drawn else text.format_action(action)
+def action_name(name: str, *, has_drawn: bool) -> str:
+    """Return an action's name at a position; after drawing a playable card, another draw is a pass."""
+    return "pass" if has_drawn and text.parse_action(name) == cards.DRAW else name
 
 
 def card(card_type: int, *, wide: bool = True) -> Text:

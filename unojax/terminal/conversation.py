@@ -187,9 +187,9 @@ class Conversation(WithPerson):
         else:
             needed: tuple[Job, ...] = ("first advice", "advice") if session.steps else ("first advice",)
             with self._ready("thinking", *needed):
-                told = self.advisor.advise(session.views)
+                looked, thought = self.advisor.look(session.views), self.advisor.advise(session.views)
             has_acted = not all(seen.is_mine for seen in session.seen)
-            self.say(view.advice(told, session.view, has_acted=has_acted, width=self.console.width))
+            self.say(view.advice(looked, thought, session.view, has_acted=has_acted, width=self.console.width))
 
     @contextmanager
     def _ready(self, what: str, *needed: Job) -> Iterator[None]:

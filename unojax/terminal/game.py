@@ -15,12 +15,14 @@ from unojax.terminal import cards as drawing
 from unojax.terminal.answers import Options
 from unojax.terminal.cards import card, whole_percent
 from unojax.terminal.tables import WIDTH, count, legend
+from unojax.text import format_action
 from unojax.text.rules import rules_in_words
 from unojax.viz.scene import read_scene
 from unojax.viz.words import plays_like
 
 if TYPE_CHECKING:
-    from unojax.games.advisor import Advice, Thought
+    from unojax.belief.tracking import Look
+    from unojax.games.advisor import Thought
     from unojax.games.seen import Seen
     from unojax.games.session import Session
     from unojax.games.tally import Tally
@@ -151,17 +153,17 @@ def pile(view: Observation) -> Text:
     return Text("\n").join(rows)
 
 
-def advice(told: Advice, view: Observation, *, has_acted: bool = True, width: int = WIDTH) -> Text:
+def advice(looked: Look, thought: Thought | None, view: Observation, *, has_acted: bool = True, width: int = WIDTH) -> Text:
     """Return the advised play, the plays' win probabilities, and the likely other hand."""
     rows = [Text("There is nothing to choose.")]
-    if told.thought is not None:
-        rows = _plays(told.thought, view, 2 if width >= WIDTH else 1)
-    no_playable = whole_percent(float(told.belief.prob_no_playable))
+    if thought is not None:
+        rows = _plays(thought, view, 2 if width >= WIDTH else 1)
+    no_playable = whole_percent(float(looked.belief.prob_no_playable))
     rows.append(Text(f"What the opponent may hold, probability in %. No card to play on this top: {no_playable}."))
-    rows.append(Text(f"No card at all of {drawing.lacking(told.belief.prob_color, view.rules)}."))
-    if told.types:
-        rows.append(Text(f"The opponent {plays_like(told.types, is_prior=not has_acted)}."))
-    bars = drawing.likely_cards(told.belief.prob_holds, _NUM_BARS, min(width, WIDTH) - 1, width=14)
+    rows.append(Text(f"No card at all of {drawing.lacking(looked.belief.prob_color, view.rules)}."))
+    if looked.types:
+        rows.append(Text(f"The opponent {plays_like(looked.types, is_prior=not has_acted)}."))
+    bars = drawing.likely_cards(looked.belief.prob_holds, _NUM_BARS, min(width, WIDTH) - 1, width=14)
     return Text("\n").join([*rows, *(Text.assemble(" ", row) for row in bars)])
 
 
@@ -173,7 +175,7 @@ def _plays(told: Thought, view: Observation, num_columns: int) -> list[Text]:
     is_return, advised, estimate = view.rules.step_penalty != 0, int(told.advised), told.estimate
     value, error = np.asarray(estimate.value), np.asarray(estimate.value_error)
     plays = sorted(np.flatnonzero(told.tried).tolist(), key=lambda action: (action != advised, -value[action]))
-    names = {action: drawing.action_name(action, has_drawn=bool(view.has_drawn)) for action in plays}
+    names = {action: drawing.action_name(format_action(action), has_drawn=bool(view.has_drawn)) for action in plays}
     width = max(6, 1 + max(map(len, names.values())))
     number = int(told.estimate.num_samples[plays[0]])
     rows = [
@@ -192,7 +194,8 @@ def _plays(told: Thought, view: Observation, num_columns: int) -> list[Text]:
                 win = min(max((1 + float(value[action])) / 2, 0.0), 1.0)
                 figures = f" {float(value[action]):+.3f} ({float(error[action]):.3f})"
             line.append("*" if action == advised else " ", style="bold")
-            line.append(names[action].ljust(width) + drawing.bar(win, 22 - width), style=drawing.action_style(action))
+            style = drawing.action_style(format_action(action))
+            line.append(names[action].ljust(width) + drawing.bar(win, 22 - width), style=style)
             line.append(figures.ljust(15))
         line.rstrip()
         rows.append(line)

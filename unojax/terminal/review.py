@@ -11,7 +11,7 @@ from rich.text import Text
 from unojax.terminal import cards as drawing
 from unojax.terminal import tables
 from unojax.terminal.tables import percent
-from unojax.text import format_action, parse_action
+from unojax.text import format_action
 from unojax.viz.words import plays_like
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def note(turn: ReviewedTurn) -> str:
 
 def _best(turn: ReviewedTurn) -> str:
     assert turn.choice is not None and turn.seen is not None
-    return drawing.action_name(parse_action(turn.choice.best), has_drawn=bool(turn.seen.before.has_drawn))
+    return drawing.action_name(turn.choice.best, has_drawn=bool(turn.seen.before.has_drawn))
 
 
 def facts(turns: list[ReviewedTurn], agent: SearchAgent, game: GameFile, *, how: str) -> dict[str, str]:

@@ -96,7 +96,7 @@ def advice(pooled: Pooled, view: Observation, *, width: int) -> list[Text]:
     return rows
 
 
-def _play(play: PooledPlay, recommended: int, *, has_drawn: bool) -> Text:
+def _play(play: PooledPlay, recommended: str, *, has_drawn: bool) -> Text:
     name = drawing.action_name(play.action, has_drawn=has_drawn)
     cost = "" if play.behind == 0 else f"{-100 * play.behind:z.1f}"
     figures = f"{100 * play.win:5.1f} {plus_minus()} {100 * play.win_error:.1f} {cost:>6}"
