@@ -90,7 +90,7 @@ class Rules:
     def official(cls, **changes: Any) -> Rules:
         """Return the official rules for two players, with `changes` of fields.
 
-        Omitted: calling UNO, showing a challenged hand, and the loser's draw for a last +2 or Wild+4.
+        Omitted: calling UNO, a Wild as start card, showing a challenged hand, and the loser's draw for a last +2 or Wild+4.
         """
         own: dict[str, Any] = {
             "may_draw": True,

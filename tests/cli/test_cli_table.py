@@ -66,11 +66,12 @@ def test_a_game_in_a_terminal(tmp_path):
 def test_an_event_that_is_refused_changes_nothing():
     table = official()
     before = table.game
-    out = talk(table, ["y1", "f1 r1", "u", "f", "?", "d 3"])
+    out = talk(table, ["y1", "f1 r1", "f r1", "u", "f", "?", "d 3"])
     assert table.game is before
     for words in (
         "You can't play Y1: legal here: R1, RS, W:R",
         "there is no event 1",
+        "Nothing has happened yet that could be corrected.",
         "there are 0 events to take back, not 1",
         "Type what happened, as in f R5",
         "Type what you would play, as in ? R5",

@@ -199,9 +199,11 @@ def test_effects_of_a_start_card():
         ("official", "R+2", False, 7, 7, 2),
         ("official", "R+2", True, 7, 7, 2),
         ("official", "RS", True, 7, 7, 0),
+        ("official", "W:B", False, 7, 7, 0),
+        ("official,start_card=any", "W+4:B", False, 7, 7, 4),
         ("rlcard", "R+2", False, 9, 7, 0),
         ("rlcard", "R+2", True, 7, 9, 0),
     ):
         view = Table(HAND + " Y0 G0" * (mine == 9), top, opponent_begins=opponent_begins, rules=rules).view
         assert (int(np.sum(view.hand)), int(view.opponent_count), int(view.penalty)) == (mine, theirs, penalty)
-        assert int(view.current_player) == opponent_begins
+        assert int(view.current_player) == opponent_begins and view.contested == -1

@@ -242,6 +242,6 @@ def _dealt(hand: str, top: str, opponent_begins: bool, pile: str, penalty: int |
     mine, theirs = rules.hand_size + extra * (not opponent_begins), rules.hand_size + extra * opponent_begins
     if (number := int(np.sum(start.hand))) != mine:
         raise ValueError(f"hand must be the {mine} cards that you hold at first, got {number}; {midst}")
-    due = drawn if rules.start_effects == "forfeit" else 0
-    words: dict[str, Any] = {"penalty": due, "opponent_begins": opponent_begins}
-    return make_observation(hand, top, theirs, **words, rules=rules)
+    seen = make_observation(hand, top, theirs, opponent_begins=opponent_begins, rules=rules)
+    # Set here, because `make_observation` asks for the colour before a Wild+4 that may be challenged. A start card can't be.
+    return replace(seen, penalty=np.int8(drawn if rules.start_effects == "forfeit" else 0))

@@ -74,6 +74,8 @@ class TableConversation(WithPerson):
         elif entered.command is Command.UNDO:
             table.undo(1 if number is None else number)
         elif entered.command is Command.CORRECT:
+            if number is None and not before:
+                raise ValueError("Nothing has happened yet that could be corrected.")
             table.correct(before if number is None else number, entered.rest)
             self.say(*view.events(table.game)[max((number or before) - 1, 0) :])
         elif entered.command is Command.WHAT_IF:

@@ -237,6 +237,12 @@ _SENTENCES: Final[dict[str, tuple[tuple[_Sentence, ...], ...]]] = {
         (
             (
                 lambda w: w.rules.name == "official",
+                "A Wild turned up at the start goes back; on the sheet it stays, and the first player names its colour.",
+            ),
+        ),
+        (
+            (
+                lambda w: w.rules.name == "official",
                 "A challenged hand is not shown to the challenger, only whether the play was right.",
             ),
         ),
