@@ -179,6 +179,18 @@ def test_exact_hands_are_all_that_are_possible(views: list[Observation]) -> None
         assert updater.types(belief) == pytest.approx({"uniform": uniform, "linear": linear})
 
 
+def test_only_observations_of_positions_are_followed(views: list[Observation]) -> None:
+    """A batch of views, as `jax.vmap(observe)` gives it, is no sequence of observations."""
+    batch: Any = jax.tree.map(lambda *leaves: np.stack(leaves), *views)
+    name: Any = "particles"
+    refusals(
+        {
+            "observations must be several": lambda: next(track(UniformFilter(), KEY, batch)),
+            "updater must be one of": lambda: next(track(name, KEY, views)),
+        }
+    )
+
+
 def test_the_oracle_sees_the_hand() -> None:
     games = games_of(FORFEITING)
     state, updater = jax.tree.map(lambda x: x[0, 0], games.states), Oracle()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -76,6 +77,12 @@ def test_a_table_from_the_deal_to_a_resumed_game(tmp_path):
     assert_trees_equal(jax.device_get(again.belief), jax.device_get(table.belief))
     with pytest.raises(ValueError, match="a game as one player saw it"):
         read_game(tmp_path / "table.json").replay()
+
+
+def test_a_notebook_shows_a_table():
+    table = Table(HAND, "R0")
+    table.play("r5; d")
+    assert repr(table) == f"<Table of 2 events, {table.view!r}>" and table._repr_svg_() == table.view._repr_svg_()
 
 
 def test_the_end_of_a_game():
@@ -186,10 +193,15 @@ def test_bad_starts_and_corrections():
         "estimates": {"agent": "uniform"},
         "hidden hand": {"agent": "mc:belief=truth"},
         "seed": {"seed": -1},
+        "replicates": {"replicates": 1},
+        "pile must be text": {"pile": None},
+        "opponent_begins must be True or False": {"opponent_begins": "they"},
     }
     refusals({name: partial(Table, **{"hand": HAND, "top": "R0"} | given) for name, given in starts.items()})
     game = at_table("r5")
-    refusals({f"there is no event ({number})": partial(game.corrected, number, "r1") for number in (0, 2)})
+    refusals({f"there is no event ({number})": partial(game.corrected, number, "r1") for number in (0, 2, "1")})
+    events, number = cast(Any, ["r5", "d"]), cast(Any, "1")
+    refusals({"events must be text": partial(game.play, events), "events to take back, not '1'": partial(game.back, number)})
     refusals({"1 events to take back, not 2": lambda: game.back(2)})
 
 

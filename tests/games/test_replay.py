@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -80,6 +81,14 @@ def test_cards_drawn_come_as_given_and_are_written_as_read():
     few = Rules(play_drawn="auto", deck=deck_of("R1 R2 Y1 Y2 Y3"), hand_size=1)
     step = replay(parse_position("Y3/Y1,Y2/R1/0 R2 0 0 0 - *", rules=few), "draw(R1)", KEY).steps[0]
     assert (step.laid, step.reshuffled) == ("R1", True)
+
+
+def test_other_arguments_are_refused_and_a_game_is_shown_in_a_line():
+    start = parse_position(EMPTY_DECK, rules=FEW)
+    listed, number = cast(Any, ["draw"]), cast(Any, 0)
+    refusals({"actions must be text": lambda: replay(start, listed, KEY)})
+    refusals({"replay takes a random key": lambda: replay(start, "draw", number)})
+    assert repr(replay(start, "", KEY)) == f"<Replay of 0 steps, {start!r}>"
 
 
 def test_draws_that_can_not_have_been_are_refused():

@@ -76,6 +76,13 @@ def track(
     Raises:
         ValueError: If two consecutive observations are not one transition apart, or a hand is impossible.
     """
+    if not hasattr(updater, "init"):
+        raise ValueError(f"updater must be one of unojax.belief.updaters, such as ParticleFilter(), got {updater!r}")
+    if isinstance(observations, Observation):
+        raise ValueError(
+            "observations must be several, one for each position, got a single Observation or a batch; take those of a batch "
+            "apart with jax.tree.map(lambda x: x[i], observations)"
+        )
     belief, before = None, None
     for place, seen in enumerate(observations):
         here = jax.random.fold_in(key, place)

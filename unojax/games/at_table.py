@@ -21,9 +21,10 @@ from unojax.games.gamefile import PERSON, GameFile, read_game, write_game
 from unojax.games.seen import SeenGame
 from unojax.observation import Observation
 from unojax.rules import Rules, as_rules
-from unojax.search import TABLE_REPLICATES, TABLE_SEARCH
+from unojax.search import TABLE_REPLICATES, TABLE_SEARCH, check_replicates
 from unojax.search.pooling import Pooled
 from unojax.text import make_observation
+from unojax.text.notation import check_text
 
 NAMES: Final = ("you", "they")
 """Names of the observer and the other player in messages."""
@@ -108,11 +109,18 @@ class Table:
     def _begin(self, game: SeenGame, agent: str, replicates: int, seed: int) -> None:
         if not (is_int(seed) and 0 <= seed < 2**32):
             raise ValueError(f"seed must be a whole number in [0, {2**32 - 1}], got {seed!r}")
+        check_replicates(replicates)
         self.game, self.seed = game, int(seed)
         self._replicates, self.search = replicates, read_search(agent, self.rules)
         self._advisors = Advisors(self.search, jax.random.key(self.seed, impl="threefry2x32"))
         # Keyed by the events.
         self._advice: dict[tuple[Event, ...], Pooled] = {}
+
+    def __repr__(self) -> str:
+        return f"<Table of {len(self.events)} events, {self.view!r}>"
+
+    def _repr_svg_(self) -> str | None:
+        return self.view._repr_svg_()
 
     @property
     def rules(self) -> Rules:
@@ -234,6 +242,7 @@ class Table:
 def _dealt(hand: str, top: str, opponent_begins: bool, pile: str, penalty: int | str, rules: Rules) -> Observation:
     """Return the observer's view after the deal and the start card's effect. Raises as `Table`."""
     midst = "to begin in the midst of a game give `opponent`, the number of cards that they hold"
+    check_text(pile, "pile", "R5 YS, W+4")
     if pile.strip() or str(penalty).strip() not in ("", "0"):
         raise ValueError(f"pile and penalty belong to the midst of a game: {midst}")
     start = make_observation(hand, top, rules.hand_size, opponent_begins=opponent_begins, rules=rules)

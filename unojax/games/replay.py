@@ -19,12 +19,14 @@ from jax import Array
 from unojax import bits, cards, game, text
 from unojax.decks import is_int
 from unojax.device.programs import Program
+from unojax.device.random_bits import check_key
 from unojax.device.static import Argument
 from unojax.game import State
 from unojax.games.record import Trajectory, play_game
 from unojax.observation import Observation, observe
 from unojax.policies import Policy, distinct
 from unojax.rules import Rules
+from unojax.text.notation import check_text
 
 MAX_STEPS: Final = 1000
 """Minimum size of the array of steps of a policy game."""
@@ -86,6 +88,9 @@ class Replay:
     start: State
     steps: tuple[Step, ...]
 
+    def __repr__(self) -> str:
+        return f"<Replay of {len(self.steps)} steps, {self.end!r}>"
+
     @property
     def end(self) -> State:
         return self.steps[-1].after if self.steps else self.start
@@ -141,6 +146,8 @@ def replay(start: State, actions: str, key: Array, *, max_steps: int | None = No
     Raises:
         ValueError: If an action can't be read or is illegal, or the named cards can't have been drawn.
     """
+    check_text(actions, "actions", "R5 W:B draw")
+    check_key(key, "replay")
     state = start = jax.device_get(start)
     steps: list[Step] = []
     for number, token in enumerate(TOKEN.findall(actions)[:max_steps]):

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from unojax import cards, text
+from unojax.decks import is_int
 from unojax.game import State
 from unojax.games.choices import legal_actions
 from unojax.games.events import GOES_ON, Event, event_between, next_event, split_words
@@ -17,6 +18,7 @@ from unojax.games.imagined import fitting_types, unseen_types, view_after
 from unojax.games.replay import Replay
 from unojax.observation import Observation
 from unojax.rules import Rules
+from unojax.text.notation import check_text
 
 PLAYERS: Final = ("player 0", "player 1")
 """Names of the players in messages."""
@@ -139,6 +141,7 @@ class SeenGame:
         Raises:
             ImpossibleActionError: If an event can't be read, or no hidden hand makes it possible.
         """
+        check_text(line, "events", "R5; draw")
         words, views, events = split_words(line), list(self.observations), list(self.events)
         while words:
             try:
@@ -176,8 +179,8 @@ class SeenGame:
 
     def back(self, number: int = 1) -> SeenGame:
         """Return the game without its last events. Raises ValueError if the game has fewer."""
-        if not 0 <= number <= len(self.events):
-            raise ValueError(f"there are {len(self.events)} events to take back, not {number}")
+        if not (is_int(number) and 0 <= number <= len(self.events)):
+            raise ValueError(f"there are {len(self.events)} events to take back, not {number!r}")
         left = len(self.events) - number
         kept = {"observations": self.observations[: left + 1], "states": self.states[: left + 1]}
         return replace(self, **kept, events=self.events[:left])
@@ -189,8 +192,8 @@ class SeenGame:
             ValueError: If there is no such event.
             ImpossibleActionError: If an event, or a later one after the correction, is impossible.
         """
-        if not 1 <= number <= len(self.events):
-            raise ValueError(f"there is no event {number}: there are {len(self.events)}")
+        if not (is_int(number) and 1 <= number <= len(self.events)):
+            raise ValueError(f"there is no event {number!r}: there are {len(self.events)}")
         later = " ".join(map(str, self.events[number:]))
         return self.back(len(self.events) - number + 1).play(line).play(later)
 

@@ -142,6 +142,8 @@ def make_observation(
         ValueError: If a card or number can't be read, or the position is impossible under the rules.
     """
     rules = as_rules(rules)
+    if not isinstance(opponent_begins, bool | np.bool_):
+        raise ValueError(f"opponent_begins must be True or False, got {opponent_begins!r}")
     top = read_top(top)
     places = [read_cards(hand, "hand"), str(opponent), read_cards(pile, "pile"), "*"]
     return _read(places, [top, str(int(opponent_begins)), _pending(penalty, top, rules), "0", EMPTY, UNFINISHED], 0, rules)
