@@ -37,7 +37,7 @@ from unojax.table import Turn, options_of
 from unojax.table.options import has_drawable, of_type, pick_of_type, playable
 from unojax.view import View
 
-SOFTENED: Final = 0.125
+SOFTENED: Final = 1 / 32
 """Factor in the target for a revealed fact about the hand that is false in a trajectory."""
 
 
