@@ -87,8 +87,11 @@ def invariants(belief: Belief, seen: Observation, opponent: Opponent) -> dict[st
     # A type may exclude a particle: both are -inf then.
     softened = replayed.softened
     same_likelihood = (softened == belief.log_likelihood) | (jnp.abs(softened - belief.log_likelihood) <= 1e-4)
-    strict = None if belief.target is None else belief.target.log_likelihood
-    reported = belief.log_weights if strict is None else strict
+    are_impossible = jnp.isneginf(replayed.strict)
+    reported = None if belief.target is None else belief.target.log_likelihood
+    if reported is None:
+        # A particle that one type excludes has a weight by the others.
+        reported, are_impossible = belief.log_weights, are_impossible.reshape(-1, len(belief.log_weights)).all(0)
     hands = bits.unpack(belief.packed)
     return {
         "no card in two places": (count(outside) == count(now.hand) + count(now.deck) + count(now.own)).all(),
@@ -104,7 +107,7 @@ def invariants(belief: Belief, seen: Observation, opponent: Opponent) -> dict[st
         & (recorded | (now.played == trajectory.RELEASED)).all(),
         "particles are canonical": (hands == bits.unpack(bits.canonical(bits.pack(hands)))).all(),
         "likelihood is that of the replay": same_likelihood.all(),
-        "impossible are those of the replay": (jnp.isneginf(reported) == jnp.isneginf(replayed.strict)).all(),
+        "impossible are those of the replay": (jnp.isneginf(reported) == are_impossible).all(),
         "weights are normalised": jnp.abs(logsumexp(belief.log_weights)) < 1e-4,
         "no particle of weight zero": jnp.isfinite(belief.target_weights).all(),
         "the position that was reached": belief.seen == fingerprint(seen),
