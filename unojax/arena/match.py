@@ -186,7 +186,9 @@ def play_batches(
 
 
 def compile_match(agents: Agents, *, rules: Rules = Rules(), batch_size: int, series: int = 1, adjust: int = 0) -> None:
-    """Compile the programs of a match without playing games. An agent's programs serve all its opponents.
+    """Compile the programs of a match by a batch without games. An agent's programs serve all its opponents.
+
+    Then `Pairs.seconds` contain no compilation, and batches in parallel do not each compile the same programs.
 
     Raises:
         ValueError: If `batch_size` is not an even number of games.

@@ -103,7 +103,7 @@ class SeenGame:
         """Events in the notation of `play`."""
         return " ".join(map(str, self.events))
 
-    @property
+    @cached_property
     def seen(self) -> tuple[Seen, ...]:
         """Actions with the views before and after each; counts are omitted."""
         around = zip(self.observations, self.events, self.observations[1:], strict=False)
@@ -124,7 +124,7 @@ class SeenGame:
         """Number of events up to the last shown hand or count, which restarts the belief."""
         return max(self.num_forgotten, *self.hands, 0)
 
-    @property
+    @cached_property
     def hands(self) -> dict[int, np.ndarray]:
         """Hands that the other player showed, bool[108], by the number of events before."""
         return {number: text.parse_cards(event.shown) for number, event in enumerate(self.events, 1) if event.shown}
