@@ -410,6 +410,7 @@ def test_bad_arguments_are_refused():
         },
         "no policy is called 'smart'": {"policy": "smart"},
         "a policy must be a name": {"policy": 3},
+        "a policy of a rollout takes params": {"policy": as_policy},
         "policy": {"policy": ("uniform",) * 3},
         "params": {"policy": ("uniform", "linear")},
         "got bool[61]": {"policy": lambda params, key, seen, mask: mask},

@@ -197,6 +197,7 @@ def test_bad_arguments_are_refused():
         "policies (one name)": {"policies": "uniform"},
         "policies (one policy)": {"policies": uniform},
         "policies (a number)": {"policies": (uniform, 3)},
+        "a policy takes key, observation and legal mask": {"policies": (uniform, lambda params, key, seen, mask: 0)},
         "'smart'": {"policies": (uniform, "smart")},
         "is an agent": {"policies": (uniform, PolicyAgent("u", uniform))},
         "single threefry2x32 key": {"key": jax.random.key(0, impl="rbg")},

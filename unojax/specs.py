@@ -193,6 +193,7 @@ def parse_policy(spec: str) -> Policy:
 def _own_agent(spec: str, found: Any, rules: Rules | None, changes: dict[str, Any]) -> Agent:
     """Return the agent for an object in a user's file. A policy gets its spec as name."""
     from unojax.agents import PolicyAgent
+    from unojax.device.returned import takes
 
     name, values = split_own(spec)
     made = found
@@ -208,10 +209,8 @@ def _own_agent(spec: str, found: Any, rules: Rules | None, changes: dict[str, An
     except ValueError as error:
         raise ValueError(f"agent {spec!r}: {error}") from None
     if isinstance(agent, PolicyAgent):
-        try:
-            signature(agent.policy).bind(None, None, None)
-        except TypeError:
-            raise ValueError(f"agent {spec!r}: a policy takes key, observation and legal mask; {name} takes others") from None
+        if not takes(agent.policy, 3):
+            raise ValueError(f"agent {spec!r}: a policy takes key, observation and legal mask; {name} takes others")
         return PolicyAgent(spec, agent.policy)
     if not isinstance(getattr(agent, "name", None), str):
         raise ValueError(f"agent {spec!r}: an agent needs a name, a text, such as name = {spec!r}")

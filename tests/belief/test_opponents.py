@@ -22,6 +22,7 @@ from unojax.belief.opponents import (
     Family,
     PolicyOpponent,
     consistent_opponent,
+    models_of,
     opponent_name,
     parse_opponent,
     uniform_opponent,
@@ -221,3 +222,6 @@ def test_refusals() -> None:
         | {f"{key} ({text})": lambda text=text: parse_opponent(text) for key, texts in names.items() for text in texts}
         | {f"tremble ({t})": lambda t=t: PolicyOpponent(POLICIES["uniform"], t) for t in (-0.1, 1.5, float("nan"))}
     )
+    # A policy takes a key too.
+    others: list[Any] = ["linear", None, POLICIES["linear"], lambda observation: observation]
+    refusals({f"PolicyOpponent follows a policy ({other})": lambda other=other: models_of(other) for other in others})

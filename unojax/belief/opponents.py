@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 
 from unojax import bits
 from unojax.bits import Words
-from unojax.device.returned import numbers
+from unojax.device.returned import numbers, takes
 from unojax.observation import Observation
 from unojax.policies import PackedPolicy, action_probs, get_policy, greedy, name_of, narrow, uniform
 from unojax.rules import Rules
@@ -174,9 +174,10 @@ Opponent: TypeAlias = OpponentModel | Family
 
 def models_of(opponent: Opponent) -> tuple[OpponentModel, ...]:
     """Return the models of an opponent: one, or those of its types. Raises ValueError for any other object."""
-    if not (isinstance(opponent, Family) or callable(opponent)):
+    if not (isinstance(opponent, Family) or (callable(opponent) and takes(opponent, 2))):
         raise ValueError(
-            f"opponent must be a model, a function, or a Family of them, got {opponent!r}; parse_opponent reads texts"
+            "opponent must be a model, a function of observation and legal mask, or a Family of them, got "
+            f"{opponent!r}; parse_opponent reads texts, and PolicyOpponent follows a policy"
         )
     return opponent.models if isinstance(opponent, Family) else (opponent,)
 

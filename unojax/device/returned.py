@@ -1,4 +1,4 @@
-"""Checks of values returned by user functions: policies, models, agents.
+"""Checks of user functions, policies, models and agents: their arguments and the values that they return.
 
 Shapes and types are static, so the checks cost nothing in the compiled program. Without them, JAX would silently clamp an index
 beyond the end of a short array.
@@ -6,11 +6,24 @@ beyond the end of a short array.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+
+
+def takes(function: Callable[..., Any], number: int) -> bool:
+    """Return whether a function can be called with `number` positional arguments; True if its signature is unknown."""
+    try:
+        signature(function).bind(*[None] * number)
+    except TypeError:
+        return False
+    except ValueError:
+        pass
+    return True
 
 
 def one_integer(value: Any, who: str) -> Array:

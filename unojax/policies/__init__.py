@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from unojax.device.returned import takes
 from unojax.policies.packed import PackedPolicy, Policy, action_probs, ask, distinct, name_of, narrow
 from unojax.policies.rule import RULE_POLICIES, Preference, RulePolicy, greedy, uniform
 from unojax.policies.scoring import LINEAR, LOOKAHEAD, LinearPolicy, LookaheadPolicy
@@ -59,4 +60,6 @@ def _as_policy(policy: str | Policy) -> Policy:
         raise ValueError(f"policies don't remember, and {policy!r} is an agent: play it with unojax.play_match{its_policy}")
     if not callable(policy):
         raise ValueError(f"policies must be two, names or callables, one for each player, got {policy!r}")
+    if not takes(policy, 3):
+        raise ValueError(f"a policy takes key, observation and legal mask, and {policy!r} takes other arguments")
     return policy

@@ -19,7 +19,7 @@ from unojax.decks import is_int
 from unojax.device.mesh import spread
 from unojax.device.platform import platform
 from unojax.device.random_bits import check_key, key_words, threefry, wrap
-from unojax.device.returned import one_integer
+from unojax.device.returned import one_integer, takes
 from unojax.device.shares import ALL, check_share
 from unojax.device.static import Argument
 from unojax.game.steps import max_nodes
@@ -231,6 +231,11 @@ def _as_policies(policy: RolloutPolicy | Sequence[RolloutPolicy]) -> tuple[Any, 
     for one in policies:
         if not (callable(one) or _is_agent(one)):
             raise ValueError(f"a policy must be a name of {', '.join(POLICIES)}, a function or an agent, got {one!r}")
+        if not (isinstance(one, PackedPolicy) or _is_agent(one) or takes(one, 4)):
+            raise ValueError(
+                f"a policy of a rollout takes params, key, observation and legal mask, and {one!r} takes other arguments; wrap a "
+                "policy without parameters as lambda params, *seen: policy(*seen)"
+            )
     return policies
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from inspect import signature
 from typing import Any
 
 import jax
@@ -14,6 +12,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import cards, game
+from unojax.device.returned import takes
 from unojax.game import State
 from unojax.observation import Observation, observe
 from unojax.policies import action_probs, get_policy
@@ -79,7 +78,7 @@ def of_policy(tree: Tree, policy: Any) -> Strategies:
     if isinstance(policy, str):
         policy = get_policy(policy)
     probs = getattr(policy, "action_probs", policy)
-    if not (callable(probs) and _takes_two(probs)):
+    if not (callable(probs) and takes(probs, 2)):
         # A policy that also takes a key draws its action and does not return probabilities.
         raise ValueError(
             "policy must be a name, have action_probs(observation, legal_mask), or be such a function that tells probabilities; "
@@ -95,14 +94,6 @@ def of_policy(tree: Tree, policy: Any) -> Strategies:
 
     first, second = (_behavior(tree, player, ask) for player in (0, 1))
     return first, second
-
-
-def _takes_two(function: Callable[..., Any]) -> bool:
-    try:
-        signature(function).bind(None, None)
-    except TypeError:
-        return False
-    return True
 
 
 def observations(tree: Tree, player: int) -> Observation:
