@@ -93,7 +93,7 @@ class Exact(NamedTuple):
     Attributes:
         expected, variance: float64[n, 54] Mean and variance of the copies of each type.
         unseen: bool[n, 54] Types that are not all visible.
-        possible: For each update bool[hands], whether the hand with that number in the joint table is possible.
+        possible: For each update int64[K], the numbers of the possible hands.
         log_evidence: float64[n].
     """
 
@@ -105,7 +105,7 @@ class Exact(NamedTuple):
 
 
 class Tracked(NamedTuple):
-    """Particle beliefs along a game, [T + 1]: expected float32[..., 54], hands int32[..., N] by number in the joint table."""
+    """Particle beliefs along a game, [T + 1]: expected float32[..., 54], hands int32[..., N] by number."""
 
     expected: Array
     hands: Array
@@ -140,19 +140,29 @@ def play_games(seed: int, num_games: int, rules: Rules) -> list[Seat]:
     return [Seat(jax.tree.map(lambda x, g=g: x[g], seen), int(lengths[g])) for g in range(num_games) for seen in seats]
 
 
+def _strides(rules: Rules) -> np.ndarray:
+    """Return the numbers, int32[54], of which a hand adds up those of its cards to its own number."""
+    deck = np.array(rules.deck)
+    # Types outside the deck never occur.
+    shape = deck[deck > 0] + 1
+    strides = np.zeros(cards.NUM_TYPES, np.int32)
+    strides[deck > 0] = np.prod(shape) // np.cumprod(shape)
+    return strides
+
+
 def follow_exactly(played: Seat) -> Exact:
     """Track a game with the exact filter."""
     views = (jax.tree.map(lambda x, t=t: x[t], played.seen) for t in range(played.num_updates + 1))
     followed = track(ExactFilter(prior="uniform"), jax.random.key(0), views)
     next(followed)
-    copies, rows = np.arange(5), []
+    copies, strides, rows = np.arange(5), _strides(played.seen.rules), []
     for belief, info in followed:
         assert info is not None, "of an update"
         expected = belief.count_probs @ copies
         variance = belief.count_probs @ copies**2 - expected**2
         # The variance of a certain value is a rounding error.
         variance = np.where(variance > 1e-12, variance, 0.0)
-        rows.append((expected, variance, belief.unseen > 0, (belief.probs > 0).ravel(), float(info.log_evidence)))
+        rows.append((expected, variance, belief.unseen > 0, belief.hands()[0] @ strides, float(info.log_evidence)))
     expected, variance, unseen, possible, log_evidence = zip(*rows, strict=True)
     return Exact(np.array(expected), np.array(variance), np.array(unseen), list(possible), np.array(log_evidence))
 
@@ -160,11 +170,7 @@ def follow_exactly(played: Seat) -> Exact:
 @partial(jax.jit, static_argnames="filter")
 def follow(key: Array, seen: Observation, num_updates: Array, *, filter: ParticleFilter) -> Tracked:
     """Track a game with the particle filter."""
-    deck = np.array(seen.rules.deck)
-    # The hand's number in the flattened tensor of the exact filter; types outside the deck never occur.
-    shape = deck[deck > 0] + 1
-    strides = np.zeros(cards.NUM_TYPES, np.int32)
-    strides[deck > 0] = np.prod(shape) // np.cumprod(shape)
+    strides = _strides(seen.rules)
 
     def note(out: Tracked, t: Array, seen: Observation, belief: Belief, info: Info) -> Tracked:
         counts = cards.counts(belief.particles)
@@ -192,7 +198,7 @@ def compare(exact: Exact, track: Tracked, num_particles: int) -> Errors:
         ideal_squared=exact.variance[:n].sum(-1) / num_particles,
         # A depleted belief has estimated the evidence as zero.
         log_ratio=np.append((track.log_evidence - exact.log_evidence)[:n], [-np.inf] if depleted else []),
-        impossible=sum(int((~exact.possible[t][track.hands[t]]).sum()) for t in range(n)),
+        impossible=sum(int((~np.isin(track.hands[t], exact.possible[t])).sum()) for t in range(n)),
         restarted=bool(restarts.size),
         depleted=depleted,
     )

@@ -23,6 +23,7 @@ from unojax.belief.particles import likelihood, trajectory
 from unojax.belief.particles.trajectory import as_words
 from unojax.belief.updaters import BootstrapFilter, ParticleFilter
 from unojax.observation import Observation
+from unojax.rules import Rules
 
 NUM_LOOKED_INTO = 3
 """Runs all of whose particles are checked, which takes longer than an update."""
@@ -33,7 +34,7 @@ class Track(NamedTuple):
 
     Attributes:
         expected: float32[R, n, 54].
-        hands: Numbers of the particles' hands in the exact filter's table, int32[R, n, N].
+        hands: Numbers of the particles' hands among all of the deck, int32[R, n, N].
         holds: The invariants in some of the runs, bool[r, n]; empty for the bootstrap filter.
         info: `Info` [R, n].
     """
@@ -49,7 +50,7 @@ class Exactly(NamedTuple):
 
     Attributes:
         expected, variance: Mean and variance of the copies of each type, float64[n, 54].
-        possible: Hands of the joint table with positive probability, bool[n, ...].
+        possible: Hands with positive probability, by their numbers, bool[n, H].
         log_evidence: float64[n].
         types: P(type), float64[n, K]; [n, 0] without types.
     """
@@ -114,13 +115,18 @@ def invariants(belief: Belief, seen: Observation, opponent: Opponent) -> dict[st
     }
 
 
-def numbers_of(belief: Any) -> jax.Array:
-    """Return the numbers of the hands in the exact filter's joint table, int32[N]."""
-    deck = np.array(belief.rules.deck)
+def strides_of(rules: Rules) -> tuple[np.ndarray, int]:
+    """Return the numbers to add up for the number of a hand, int32[54], and the number of all hands of a deck."""
+    deck = np.array(rules.deck)
     shape = deck[deck > 0] + 1
     strides = np.zeros(54, np.int32)
     strides[deck > 0] = np.prod(shape) // np.cumprod(shape)
-    numbers = belief.particles.astype(jnp.int32) @ strides[cards.TYPE_OF_SLOT]
+    return strides, int(np.prod(shape))
+
+
+def numbers_of(belief: Any) -> jax.Array:
+    """Return the numbers of the hands, int32[N]."""
+    numbers = belief.particles.astype(jnp.int32) @ strides_of(belief.rules)[0][cards.TYPE_OF_SLOT]
     # The heaviest particle instead of those of weight zero.
     return jnp.where(jnp.isneginf(belief.log_weights), numbers[jnp.argmax(belief.log_weights)], numbers)
 
@@ -168,10 +174,13 @@ def compare(updater: Filter, steps: Sequence[Step], *, num_runs: int, seed: int,
 def exactly(belief: ExactBelief, log_evidence: float) -> Exactly:
     probs, copies = belief.count_probs, np.arange(5)
     expected = probs @ copies
+    strides, number = strides_of(belief.rules)
+    possible = np.zeros(number, bool)
+    possible[belief.hands()[0] @ strides] = True
     return Exactly(
         expected=expected,
         variance=np.maximum(probs @ copies**2 - expected**2, 0.0),
-        possible=belief.probs.ravel() > 0,
+        possible=possible,
         log_evidence=np.float64(log_evidence),
         types=np.zeros(0) if belief.log_type_probs is None else np.exp(belief.log_type_probs),
     )

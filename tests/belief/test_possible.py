@@ -36,9 +36,11 @@ def test_the_checker_agrees_with_the_exact_filter(name: str) -> None:
             if after.terminated:
                 break
             history = read_history(jax.tree.map(lambda x, t=t, i=number: x[i, : t + 2], games.seen[seat]))
-            hands = [np.repeat(types, counts).tolist() for counts in np.ndindex(*belief.probs.shape)]
+            hands = [np.repeat(types, counts).tolist() for counts in np.ndindex(*np.array(rules.deck)[types] + 1)]
             found = np.array([is_possible(hand, history) for hand in hands])
-            np.testing.assert_array_equal(found, belief.probs.ravel() > 0, err_msg=f"seat {seat}, game {number}, step {t}")
+            listed = {tuple(np.repeat(np.arange(54), counts).tolist()) for counts in belief.hands()[0]}
+            expected = np.array([tuple(hand) in listed for hand in hands])
+            np.testing.assert_array_equal(found, expected, err_msg=f"seat {seat}, game {number}, step {t}")
             possible, impossible = possible + int(found.sum()), impossible + int((~found).sum())
     assert min(possible, impossible) > 200
 

@@ -291,7 +291,7 @@ def test_64_bit_mode_changes_nothing() -> None:
             step = views[t], actions[t], views[t + 1]
             belief, info = jax.jit(belief_update)(belief, *step, jax.random.key(t))
             result.append(jax.device_get((belief, info)))
-        return [*result, exact.update(None, exact.init(None, views[0]), views[0], actions[0], views[1])[0].probs]
+        return [*result, exact.update(None, exact.init(None, views[0]), views[0], actions[0], views[1])[0].hands()[1]]
 
     assert {int(a) == cards.DRAW for a in actions[:8]} == {True, False}
     usual = along()

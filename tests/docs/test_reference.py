@@ -15,7 +15,7 @@ OTHER_LIBRARIES = {f"unojax.adapters.{name}" for name in ("gymnasium", "jaxmarl"
 """Adapters that import a library which may not be there."""
 COMMAND_LINE = ("cli", "terminal", "web", "board", "files", "display", "__main__")
 """Parts of the package without a public name."""
-INNER = """belief.asked belief.history belief.joint_table belief.turns device.blame device.control device.forks device.process
+INNER = """belief.history belief.hypotheses device.blame device.control device.forks device.process
 device.returned device.struct games.ahead games.imagined games.question games.tally arena.lanes arena.results registry
 docstrings adapters.callback adapters.nodes adapters.requirements adapters.seats adapters.solo""".split()
 """Modules that others are made of, and whose names may change."""

@@ -1,7 +1,7 @@
 """The exact Bayes filter over the opponent's hand, by enumeration; for decks of few types.
 
-The belief is a dense tensor with one axis for each card type of the game, of length copies + 1. The filter is the forward
-algorithm of a hidden Markov chain (Rabiner 1989, "A tutorial on hidden Markov models"), with a chain for each type of a `Family`;
+The belief lists all possible hands with their probabilities. The filter is the forward algorithm of a hidden Markov chain
+(Rabiner 1989, "A tutorial on hidden Markov models"), with a chain for each type of a `Family`;
 `docs/explanation/belief-formulas.md` lists its steps. Everything runs on the host in NumPy float64.
 """
 
@@ -9,39 +9,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Final, get_args
+from typing import Final
 
 import jax
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from unojax import cards, game
-from unojax.belief import history, turns
-from unojax.belief.history import Prior, Step
-from unojax.belief.joint_table import (
-    UnexplainedError,
-    along,
-    choose,
-    counts_at,
-    playable,
-    product,
-    total_over,
-    without,
-)
-from unojax.belief.opponents import (
-    Family,
-    Opponent,
-    check_types,
-    type_prior,
-    uniform_opponent,
-)
-from unojax.belief.turns import Known
+from unojax import cards, game, pomdp
+from unojax.belief import history
+from unojax.belief.history import Prior, Step, check_prior
+from unojax.belief.hypotheses import Hypotheses, UnexplainedError, after_step
+from unojax.belief.opponents import Opponent, check_types, models_of, type_prior, uniform_opponent
 from unojax.observation import Observation, check_counts, check_observation, check_transition
 from unojax.rules import Rules
 
-MAX_TABLE: Final = 5_000_000
-"""Largest number of tensor entries (40 MB in float64)."""
+MAX_HANDS: Final = 5_000_000
+"""Largest number of different hands, of any size, from a deck."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,26 +33,27 @@ class ExactBelief:
     """P(H | history) for every hand H of the opponent. Immutable; `exact_update` makes the next one.
 
     Attributes:
-        probs: float64, one axis per entry of `types`; adds up to 1.
-        types: int64[T] the card types of the game, one for each axis.
+        known: Possible hands and their probabilities, by the opponent's type, which add up to 1.
         unseen: int64[54] copies of each type that are in the opponent's hand or in the deck.
-        hand_count: Number of cards in the opponent's hand.
         rules: Rules of the game.
-        drawn: float64[T, ...], `probs` split by the type of the card that the opponent has drawn in a turn that continues; None
-            if there is no such card.
-        log_type_probs: float64[K] ln P(type | history), under a `Family` of K types of opponents; else None.
-        given_type: Beliefs given each type, which `probs` averages; empty without types. For a type that the history excludes,
-            the last belief before its exclusion.
+        num_types: Number of types of a `Family` that the belief was begun with; 0 for a single model.
     """
 
-    probs: np.ndarray
-    types: np.ndarray
+    known: Hypotheses
     unseen: np.ndarray
-    hand_count: int
     rules: Rules
-    drawn: np.ndarray | None = None
-    log_type_probs: np.ndarray | None = None
-    given_type: tuple[ExactBelief, ...] = ()
+    num_types: int = 0
+
+    @property
+    def hand_count(self) -> int:
+        """Number of cards in the opponent's hand."""
+        return int(self.known.hands[0].sum())
+
+    @property
+    def log_type_probs(self) -> np.ndarray | None:
+        """float64[K]: ln P(type | history) under a `Family` of K types of opponents; else None."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.known.joint.sum(1)) if self.num_types else None
 
     @property
     def expected_counts(self) -> np.ndarray:
@@ -83,29 +68,29 @@ class ExactBelief:
     @property
     def entropy(self) -> float:
         """Entropy in nats over hands as multisets."""
-        p = self.probs[self.probs > 0]
-        return float(-(p * np.log(p)).sum())
+        _, probs = self.hands()
+        return float(-(probs * np.log(probs)).sum())
 
     @property
     def count_probs(self) -> np.ndarray:
         """float64[54, 5]: probability that the hand holds 0..4 copies of each type."""
-        result = np.zeros((cards.NUM_TYPES, 5))
-        result[:, 0] = 1.0
-        for axis, card_type in enumerate(self.types):
-            marginal = self.probs.sum(tuple(i for i in range(self.probs.ndim) if i != axis))
-            result[card_type, : marginal.size] = marginal
-        return result
+        return np.stack([self._probs @ (self.known.hands == number) for number in range(5)], -1)
+
+    @property
+    def _probs(self) -> np.ndarray:
+        return self.known.joint.sum(0)
 
     def prob_no_playable(self, color: int, rank: int) -> float:
         """Compute the probability of no card playable on `rank` 0..14 with `color` 0..3 active; ValueError for other values."""
         if not (0 <= color < cards.NUM_COLORS and 0 <= rank < cards.NUM_RANKS):
             raise ValueError(f"color must be in [0, 3] and rank in [0, 14], got color {color} and rank {rank}")
-        return float(self.probs[without(self.types, playable(color, rank))].sum())
+        is_playable = np.asarray(history.playable_types(color, rank))
+        return float(self._probs[~self.known.hands[:, is_playable].any(-1)].sum())
 
     def hands(self) -> tuple[np.ndarray, np.ndarray]:
         """The possible hands and their probabilities: (int8[K, 54] counts, float64[K])."""
-        index = np.nonzero(self.probs)
-        return counts_at(index, self.types), self.probs[index]
+        known = self.known.without_drawn()
+        return known.hands, known.joint.sum(0)
 
     def log_prob(self, hand: np.ndarray | Array) -> float:
         """Compute ln b(hand) in nats, -inf for an impossible hand, canonical one-hot bool[108] or counts int[54].
@@ -113,11 +98,12 @@ class ExactBelief:
         Raises:
             ValueError: If `hand` has another shape or type.
         """
-        counts = _counts_of(hand)
-        on_axes = counts[self.types]
-        is_in_table = counts.sum() == on_axes.sum() and (on_axes >= 0).all() and (on_axes < self.probs.shape).all()
-        prob = float(self.probs[tuple(on_axes)]) if is_in_table else 0.0
+        prob = float(self._probs[self._is(hand)].sum())
         return math.log(prob) if prob > 0 else -math.inf
+
+    def _is(self, hand: np.ndarray | Array) -> np.ndarray:
+        """Mark the hypotheses of a hand, as in `log_prob`: bool[K]."""
+        return (self.known.hands == _counts_of(hand)).all(-1)
 
 
 def _counts_of(hand: np.ndarray | Array) -> np.ndarray:
@@ -147,63 +133,49 @@ def exact_init(
         opponent, log_types: As in `particles.belief_init`.
 
     Raises:
-        ValueError: If the joint table of hands is larger than `MAX_TABLE`, the observation is a batch, its counts do not add up
-            to the deck, there is no such prior, or `log_types` are not those of a family.
+        ValueError: If the deck has more than `MAX_HANDS` hands, the observation is a batch, its counts do not add up to the deck,
+            there is no such prior, or `log_types` are not those of a family.
     """
-    if prior not in get_args(Prior):
-        raise ValueError(f"prior must be one of {get_args(Prior)}, got {prior!r}")
+    check_prior(prior)
     check_observation(observation, "exact_init")
     rules = observation.rules
-    deck = np.asarray(rules.deck)
-    types = np.flatnonzero(deck)
-    shape = deck[types] + 1
-    if (size := math.prod(shape.tolist())) > MAX_TABLE:
+    if (num_hands := math.prod(copies + 1 for copies in rules.deck)) > MAX_HANDS:
         raise ValueError(
-            f"the table of hands has {size:.3g} entries, at most {MAX_TABLE} are allowed; use a deck with fewer types "
+            f"the deck has {num_hands:.3g} different hands, at most {MAX_HANDS} are allowed; use a deck with fewer types "
             f"or copies (`decks.small_deck`), or the particle filter"
         )
     check_counts(observation, "exact_init")
-    unseen = np.asarray(observation.unseen, np.int64)
-    hand_count = int(observation.opponent_count)
-    weights = product(types, lambda t, held: choose(unseen[t], held), deck)
-    weights = np.where(total_over(types, deck) == hand_count, weights, 0.0)
+    unseen, hand_count = np.asarray(observation.unseen, np.int8), int(observation.opponent_count)
+    hands, probs = pomdp.list_draws(unseen.tobytes(), hand_count)
     if prior == "deal" and rules.start_card != "any" and history.looks_dealt(observation):
-        # Types of smaller index may be the start card.
-        end = cards.WILD_TYPE if rules.start_card == "non_wild" else cards.WILD_DRAW_FOUR_TYPE
-        num_startable = int(unseen[:end].sum()) + 1
-        held = total_over(types, deck, where=types < end)
-        weights = weights * _start_odds(observation, hand_count, num_startable, held, end)
-    belief = ExactBelief(weights / weights.sum(), types, unseen, hand_count, rules)
+        probs = probs * _start_odds(observation, hand_count, hands, unseen)
+    drawn = np.full(len(hands), game.NONE, np.int8)
     if observation.has_drawn and history.opponent_moved(observation):
-        belief = replace(belief, drawn=_by_any_card(belief))
+        # The last card drawn may be any card of the hand.
+        row, card = np.nonzero(hands)
+        probs, drawn = probs[row] * hands[row, card], card.astype(np.int8)
+        hands = hands[row]
     log_prior = type_prior(opponent, log_types)
-    if log_prior is None:
-        return belief
-    log_prior = np.asarray(log_prior, np.float64)
-    return replace(belief, log_type_probs=log_prior - np.logaddexp.reduce(log_prior), given_type=(belief,) * len(log_prior))
+    types = np.ones(1) if log_prior is None else np.exp(np.asarray(log_prior, np.float64))
+    known = Hypotheses(hands, drawn, np.outer(types / types.sum(), probs / probs.sum()))
+    return ExactBelief(known, unseen.astype(np.int64), rules, 0 if log_prior is None else len(types))
 
 
-def _by_any_card(belief: ExactBelief) -> np.ndarray:
-    """Split a belief by the type of the last card drawn, which may be any card of the hand: float64[T, ...]."""
-    probs = belief.probs
-    held = (along(np.arange(size), axis, probs.ndim) for axis, size in enumerate(probs.shape))
-    return np.stack([probs * number / belief.hand_count for number in held])
-
-
-def _start_odds(observation: Observation, hand_count: int, num_startable: int, held: np.ndarray, end: int) -> np.ndarray:
-    """Compute the probability of the start card in the joint table; see `likelihood.start_log_prob`.
-
-    Types below `end` are startable. Of these, the observer does not hold `num_startable`; `held` are in the hand.
-    """
+def _start_odds(observation: Observation, hand_count: int, hands: np.ndarray, unseen: np.ndarray) -> np.ndarray:
+    """Compute the probability of the start card given each hand, int8[K, 54]; see `likelihood.start_log_prob`."""
+    rules = observation.rules
+    # Types of smaller index may be the start card. Before it was turned up, it was among those that the observer does not hold.
+    end = cards.WILD_TYPE if rules.start_card == "non_wild" else cards.WILD_DRAW_FOUR_TYPE
+    num_startable, held = int(unseen[:end].sum()) + 1, hands[:, :end].sum(-1, dtype=np.int64)
     own = cards.count_types(observation.hand)
-    number = max(int(own.sum()), hand_count) - observation.rules.hand_size
-    if number <= 0 or observation.rules.start_effects != "keep_turn":
+    number = max(int(own.sum()), hand_count) - rules.hand_size
+    if number <= 0 or rules.start_effects != "keep_turn":
         return 1 / np.maximum(num_startable - held, 1)
-    size = observation.rules.hand_size + number
+    size = rules.hand_size + number
     startable = held if hand_count == size else np.int64(own[:end].sum())
     odds = np.zeros(held.shape)
     for k in range(number + 1):
-        shares = [choose(n, k) * choose(size - n, number - k) / choose(size, number) for n in range(int(held.max()) + size + 1)]
+        shares = [math.comb(n, k) * math.comb(size - n, number - k) / math.comb(size, number) for n in range(size + 1)]
         odds += np.array(shares)[startable] / np.maximum(num_startable - held + k, 1)
     return odds
 
@@ -233,9 +205,7 @@ def exact_update(
         ValueError: If the observations contradict each other, the belief, the action or the rules, no hand explains them, or the
             belief was begun with other types of opponents.
     """
-    check_types(len(belief.given_type), opponent, "exact_init")
-    if isinstance(opponent, Family):
-        return _update_each_type(belief, before, action, after, opponent)
+    check_types(belief.num_types, opponent, "exact_init")
     check_transition(belief.rules, before, after, "exact_update")
     if not (np.array_equal(belief.unseen, before.unseen) and belief.hand_count == int(before.opponent_count)):
         raise ValueError("`before` does not show the position of this belief: the unseen cards or the opponent's count differ")
@@ -246,41 +216,9 @@ def exact_update(
         return belief, 0.0
     if step.action != action:
         raise ValueError(f"action {action} does not lead from `before` to `after`; {step.action} does")
-
-    known = Known(belief.probs, belief.drawn, belief.hand_count, 0.0)
     step = Step(*(part.astype(np.int64) for part in step))
-    known = turns.update(known, belief.types, before, after, step, opponent)
-    left = np.asarray(after.unseen, np.int64)
-    return ExactBelief(known.probs, belief.types, left, known.hand_count, belief.rules, known.drawn), known.log_evidence
-
-
-def _update_each_type(
-    belief: ExactBelief, before: Observation, action: int, after: Observation, family: Family
-) -> tuple[ExactBelief, float]:
-    """Condition hand and type: the belief given each type, and P(type) by the evidence of each."""
-    assert belief.log_type_probs is not None
-    given_type, log_joint, unexplained = list(belief.given_type), belief.log_type_probs.copy(), None
-    for index in np.flatnonzero(np.isfinite(log_joint)).tolist():
-        try:
-            model = family.models[index]
-            given_type[index], log_evidence = exact_update(given_type[index], before, action, after, opponent=model)
-            log_joint[index] += log_evidence
-        except UnexplainedError as error:
-            log_joint[index], unexplained = -math.inf, error
-    if unexplained is not None and np.isneginf(log_joint).all():
-        raise unexplained
-    log_evidence = float(np.logaddexp.reduce(log_joint))
-    log_type_probs = log_joint - log_evidence
-    left = np.flatnonzero(np.isfinite(log_joint)).tolist()
-    one = given_type[left[0]]
-    if one is belief.given_type[left[0]]:
-        # Nothing happened.
-        return belief, 0.0
-    shares = [(math.exp(log_type_probs[k]), given_type[k]) for k in left]
-    probs = np.sum([share * part.probs for share, part in shares], axis=0)
-    split = [share * part.drawn for share, part in shares if part.drawn is not None]
-    drawn = np.sum(split, axis=0) if split else None
-    return replace(one, probs=probs, drawn=drawn, log_type_probs=log_type_probs, given_type=tuple(given_type)), log_evidence
+    known = after_step(belief.known, before, after, step, models_of(opponent))
+    return _normalized(replace(belief, known=known, unseen=np.asarray(after.unseen, np.int64)))
 
 
 def exact_given_hand(belief: ExactBelief, hand: np.ndarray | Array) -> tuple[ExactBelief, float]:
@@ -292,21 +230,16 @@ def exact_given_hand(belief: ExactBelief, hand: np.ndarray | Array) -> tuple[Exa
     Raises:
         ValueError: If the hand is no hand, or is impossible after the history.
     """
-    log_evidence = belief.log_prob(hand)
-    if math.isinf(log_evidence):
+    is_hand = belief._is(hand)
+    if not is_hand.any():
         raise UnexplainedError("the hand is impossible after this history: check the hand and the observations before it")
-    is_hand = np.zeros(belief.probs.shape)
-    is_hand[tuple(_counts_of(hand)[belief.types])] = 1.0
-    drawn = None if belief.drawn is None else belief.drawn * is_hand / math.exp(log_evidence)
-    given = replace(belief, probs=is_hand, drawn=drawn)
-    if belief.log_type_probs is None:
-        return given, log_evidence
-    log_joint = belief.log_type_probs + [part.log_prob(hand) for part in belief.given_type]
-    given_type = tuple(
-        part if math.isinf(log_prob) else exact_given_hand(part, hand)[0]
-        for part, log_prob in zip(belief.given_type, log_joint, strict=True)
-    )
-    return replace(given, log_type_probs=log_joint - np.logaddexp.reduce(log_joint), given_type=given_type), log_evidence
+    return _normalized(replace(belief, known=belief.known.where(is_hand)))
+
+
+def _normalized(belief: ExactBelief) -> tuple[ExactBelief, float]:
+    """Normalise a belief, and return the log of the former sum of its probabilities."""
+    evidence = belief.known.joint.sum()
+    return replace(belief, known=belief.known._replace(joint=belief.known.joint / evidence)), math.log(evidence)
 
 
 @jax.jit

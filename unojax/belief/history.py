@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,12 @@ from unojax.table.options import has_drawable
 
 Prior = Literal["uniform", "deal"]
 """Prior at the start of a belief; `exact.exact_init` defines both."""
+
+
+def check_prior(prior: Prior) -> None:
+    """Raise a ValueError if there is no such prior."""
+    if prior not in get_args(Prior):
+        raise ValueError(f"prior must be one of {get_args(Prior)}, got {prior!r}")
 
 
 def imagine(observation: Observation, hand: ArrayLike) -> Observation:

@@ -24,6 +24,7 @@ from jax.typing import ArrayLike
 from unojax import bits, cards, game, pomdp
 from unojax.belief.exact import ExactBelief
 from unojax.belief.hands import TypedHands
+from unojax.belief.hypotheses import ways_to_draw
 from unojax.belief.opponents import Family, Opponent, OpponentModel, check_types, models_of, opponent_name, uniform_opponent
 from unojax.belief.particles import Belief
 from unojax.belief.particles.trajectory import RELEASED, card_words
@@ -233,8 +234,8 @@ def _hypotheses(
     """Read a belief: hands int8[N, 54], the card just drawn int8[N] (-1: no card), and P(type, hand, card) float64[K, N]."""
     mid_turn = bool(observation.has_drawn) and not observation.is_my_turn
     if isinstance(belief, ExactBelief):
-        check_types(len(belief.given_type), opponent, "exact_init")
-        hands, drawn, weights = _of_exact(belief, mid_turn)
+        check_types(belief.num_types, opponent, "exact_init")
+        hands, drawn, weights = belief.known
     else:
         joint = belief.log_joint
         check_types(0 if joint is None else len(joint), opponent, "belief_init")
@@ -252,24 +253,6 @@ def _hypotheses(
         raise ValueError("the belief is not one of this observation: its hands hold cards that are not unseen, or too many")
     weights = weights[:, possible] / weights.sum()
     return hands[possible], drawn[possible], weights
-
-
-def _of_exact(belief: ExactBelief, mid_turn: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Read an exact belief: a row for each hand and, during the opponent's turn, for each card drawn."""
-    types = np.ones(1) if belief.log_type_probs is None else np.exp(belief.log_type_probs)
-    mixture = belief.drawn if mid_turn else belief.probs[None]
-    assert mixture is not None
-    joint = np.zeros((len(types), *mixture.shape))
-    for index, (share, given) in enumerate(zip(types, belief.given_type or (belief,), strict=True)):
-        # The belief given a type with probability zero has stopped at an earlier position.
-        if share > 0:
-            joint[index] = given.drawn if mid_turn else given.probs
-            joint[index] *= share
-    which, *place = np.nonzero(joint.sum(0))
-    hands = np.zeros((len(which), cards.NUM_TYPES), np.int8)
-    hands[:, belief.types] = np.stack(place, -1)
-    drawn = belief.types[which] if mid_turn else np.full(len(which), game.NONE)
-    return hands, drawn.astype(np.int8), joint[(slice(None), which, *place)]
 
 
 @jax.jit
@@ -300,10 +283,7 @@ def _draw_seen(paths: _Paths, limit: int) -> _Paths:
             "use a smaller deck or fewer particles, or raise limit"
         )
     multisets, _ = pomdp.list_draws(possible.tobytes(), number)
-    probs = np.full((n, len(multisets)), 1.0 / math.comb(int(decks[0].sum()), number))
-    for t in np.flatnonzero(multisets.any(0)):
-        ways = np.array([[math.comb(copies, drawn) for drawn in range(5)] for copies in range(5)], np.float64)
-        probs *= ways[decks[:, t][:, None], multisets[:, t][None]]
+    probs = ways_to_draw(decks, multisets) / math.comb(int(decks[0].sum()), number)
     # Any deck that holds these cards will do.
     deck = probs.argmax(0)
     is_possible = probs[deck, np.arange(len(deck))] > 0

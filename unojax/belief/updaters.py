@@ -351,17 +351,14 @@ class ExactFilter(_Modelled):
 
     def hands(self, key: Array, belief: exact.ExactBelief, observation: Observation) -> Hands:
         """Return all possible hands, padded to a power of two with zero-weight hands so that searches rarely recompile."""
-        counts, probs = belief.hands()
-        weights = [probs]
-        if belief.log_type_probs is not None:
-            index = tuple(counts[:, t] for t in belief.types)
-            shares = zip(np.exp(belief.log_type_probs), belief.given_type, strict=True)
-            weights += [share * given.probs[index] for share, given in shares]
-        room = 1 << (len(probs) - 1).bit_length()
-        packed = bits.pack(cards.onehot_of(np.pad(counts, ((0, room - len(probs)), (0, 0)), mode="edge")))
+        known = belief.known.without_drawn()
+        joint = known.joint if belief.num_types else known.joint[:0]
+        rows = np.concatenate([known.joint.sum(0, keepdims=True), joint])
+        padding = (1 << (len(known.hands) - 1).bit_length()) - len(known.hands)
+        packed = bits.pack(cards.onehot_of(np.pad(known.hands, ((0, padding), (0, 0)), mode="edge")))
         with np.errstate(divide="ignore"):
-            logs = np.log(np.pad(np.stack(weights), ((0, 0), (0, room - len(probs))))).astype(np.float32)
-        return Hands(packed, jnp.asarray(logs[0]), None if len(logs) == 1 else jnp.asarray(logs[1:]))
+            logs = jnp.asarray(np.log(np.pad(rows, ((0, 0), (0, padding)))), jnp.float32)
+        return Hands(packed, logs[0], logs[1:] if belief.num_types else None)
 
     def count_probs(self, belief: exact.ExactBelief, observation: Observation) -> np.ndarray:
         return belief.count_probs

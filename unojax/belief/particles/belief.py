@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from typing import Final, NamedTuple, cast, get_args
+from typing import Final, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from jax.typing import ArrayLike
 from unojax import bits
 from unojax.belief import history as reading
 from unojax.belief import resample
-from unojax.belief.history import Prior
+from unojax.belief.history import Prior, check_prior
 from unojax.belief.opponents import Opponent, models_of, type_prior, uniform_opponent
 from unojax.belief.particles import proposals, public
 from unojax.belief.particles.likelihood import by_type, log_joint, log_type_probs, mixed, num_startable, start_log_prob
@@ -286,8 +286,7 @@ def check_start(num_particles: int, prior: Prior) -> None:
     """Raise a ValueError if `num_particles` is not positive, or there is no such prior."""
     if not (is_int(num_particles) and num_particles >= 1):
         raise ValueError(f"num_particles must be an integer of at least 1, got {num_particles!r}")
-    if prior not in get_args(Prior):
-        raise ValueError(f"prior must be one of {get_args(Prior)}, got {prior!r}")
+    check_prior(prior)
 
 
 def draw_start(
