@@ -11,9 +11,10 @@ import pytest
 
 from tests import corpus
 from tests.belief.games import RULES, Games, games_of
-from tests.helpers import counts_of, refusals, slow_but
+from tests.helpers import counts_of, deck_of, refusals, slow_but
 from unojax import bits, cards, game
 from unojax.belief import history
+from unojax.games.replay import replay
 from unojax.observation import Observation, observe
 from unojax.rules import Rules
 from unojax.text import make_state
@@ -182,6 +183,17 @@ def test_own_draws() -> None:
         assert not any(belongs(before, np.int32(action), after) for action in (3, game.NO_ACTION))
         assert all(belongs(before, np.int32(action), before) for action in (game.NO_ACTION, 3, cards.DRAW))
     refusals({"skip_forfeits": lambda: history.is_one_step(before, replace(before, rules=Rules(skip_forfeits=False)))})
+
+
+@pytest.mark.parametrize(("deck", "is_possible"), [("R2 R3", False), ("R2 Y9", True)])
+def test_a_turn_ends_only_by_a_card_that_could_not_be_played(deck: str, is_possible: bool) -> None:
+    """A draw and a pass look like one draw, which a playable card does not explain."""
+    rules = Rules(play_drawn="may", deck=deck_of(f"R1 B3 R5 {deck}"), hand_size=1)
+    played = replay(make_state("R1", "B3", "R5", player=1, rules=rules), "draw(R2) draw", jax.random.key(0))
+    before, in_turn, at_end = played.observations(0)
+    belongs, draw = jax.jit(history.belongs), np.int32(cards.DRAW)
+    assert belongs(before, draw, in_turn) and belongs(in_turn, draw, at_end)
+    assert bool(belongs(before, draw, at_end)) == is_possible
 
 
 def test_playable_types() -> None:

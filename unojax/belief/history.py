@@ -22,7 +22,7 @@ from unojax.device.combinatorics import log_binomial
 from unojax.device.random_bits import hash_bits
 from unojax.device.tracing import traced_once
 from unojax.observation import Observation, check_is_observation, determinize_packed, observe_packed
-from unojax.rules import Rules, check_same_rules
+from unojax.rules import check_same_rules
 from unojax.table.options import has_drawable
 
 Prior = Literal["uniform", "deal"]
@@ -122,6 +122,7 @@ class Step(NamedTuple):
     unseen: Array
 
 
+@traced_once
 def read_step(before: Observation, after: Observation) -> Step:
     """Read the public facts of the transition between two observations."""
     rules, action = before.rules, infer_action(before, after)
@@ -161,65 +162,68 @@ def log_seen_draw(before: Observation, step: Step, held: ArrayLike = 0) -> Array
     return log_prob - jnp.where(step.laid >= cards.WILD_TYPE, np.float32(math.log(cards.NUM_COLORS)), 0.0)
 
 
+def apply_hidden(
+    before: Observation, hand: Array, drawn: Array, action: Array, left: Array, color: Array
+) -> tuple[Array, Observation]:
+    """Apply an action, given the hidden cards: whether it is legal, bool[], and the observer's next observation.
+
+    Args:
+        before: The observer's observation before the action.
+        hand: int8[54] the opponent's hand.
+        drawn: int8[] type of the card that the player to move has just drawn; -1 if none.
+        action: int32[] action.
+        left: int8[54] deck after the action.
+        color: int8[] colour of a wild card that is laid by chance.
+    """
+    imagined = determinize_packed(dataclasses.replace(before, drawn=drawn), bits.pack(cards.onehot(hand)))
+    packed = game.begin_packed(imagined, before.rules, last_action=before.last_action)
+    reached = game.step_packed_with(packed, action, game.GivenCards(bits.pack(cards.onehot(left)), color))
+    return reached.error == 0, observe_packed(reached, before.player)
+
+
 def is_one_step(before: Observation, after: Observation) -> Array:
     """Return whether one play, one draw or nothing lies between two observations of a player: bool[].
 
-    The check runs the rules: it takes the step from the position, with some hidden hand that allows it, and compares the result
-    with `after`, except `last_action`. The choice of that hand does not affect the observer's observation.
+    The check runs the rules: it takes the step from the position, with hidden cards that may explain it, and compares the result
+    with `after`, except `last_action`. At most one hidden card matters: one in the hand that was just drawn or contested, or else
+    the card that the opponent draws. It may be of any type, so all types are tried.
 
     Raises:
         ValueError: If the rules of the two differ.
     """
     check_same_rules(before.rules, after.rules)
-    rules, action = before.rules, infer_action(before, after)
-    theirs = opponent_moved(before)
-    is_play = (action >= 0) & (action < cards.DRAW) & theirs
-    played = ((np.arange(cards.NUM_TYPES) == played_type(after)) & is_play).astype(jnp.int8)
+    step = read_step(before, after)
+    is_play = step.theirs & (step.action >= 0) & (step.action < cards.DRAW)
+    played = ((np.arange(cards.NUM_TYPES) == step.played_type) & is_play).astype(jnp.int8)
     # Cards that may have stayed in the hidden hand, unplayed.
     could_keep = jnp.maximum(jnp.minimum(before.unseen - played, after.unseen), np.int8(0))
-    had_none = opponent_could_not_play(before, action) & playable_types(before.color, before.top_rank)
-    if not rules.has_plain_turns:
-        had_none |= types_ruled_out(before, action, after)
-    could_keep = jnp.where(had_none, np.int8(0), could_keep).astype(jnp.int32)
-    number = before.opponent_count.astype(jnp.int32) - played.sum(dtype=jnp.int32)
-    if rules.has_plain_turns:
-        kept = cards.first(could_keep, number)
-        seen, picks = before, AnyCards()
-    else:
-        first = jnp.where(_needed_types(before, action, after, could_keep), could_keep, 0)
-        kept = cards.first(first, number)
-        needed = jnp.where(is_play, played_type(after), jnp.argmax(kept > 0)).astype(jnp.int8)
-        kept += cards.first(could_keep - first, number - kept.sum(dtype=jnp.int32))
-        seen = dataclasses.replace(before, drawn=jnp.where(theirs & before.has_drawn, needed, before.drawn))
-        picks = _SeenCards(before, after, kept)
+    could_keep = jnp.where(types_ruled_out(before, step.action, after), np.int8(0), could_keep)
+    number = before.opponent_count - played.sum(dtype=jnp.int8)
+    has_drawn = step.theirs & before.has_drawn
+    is_held = (has_drawn & (before.rules.play_drawn == "may")) | (~step.theirs & (step.action == cards.CHALLENGE))
 
-    imagined = determinize_packed(seen, bits.pack(cards.onehot(kept + played)))
-    reached = game.step_packed_with(game.begin_packed(imagined, rules, last_action=before.last_action), action, picks)
-    expected = observe_packed(reached, before.player)
-    # The observer may have drawn any cards that it gained.
-    drew = (action == cards.DRAW) & ~theirs
-    could_draw = (~before.hand | after.hand).all() & (after.hand_count == expected.hand_count) & (after.unseen >= 0).all()
-    hand = jnp.where(drew & could_draw, after.hand, expected.hand)
-    expected = dataclasses.replace(expected, hand=hand, last_action=after.last_action)
-    if rules.keeps_account:
-        # A hidden card determines whether the opponent's turn continues.
-        drew = (action == cards.DRAW) & theirs & (before.penalty == 0) & (after.opponent_count > before.opponent_count)
-        goes_on = after.has_drawn & (after.current_player == before.current_player) & _may_go_on(rules, True)
-        passes = ~after.has_drawn & (after.current_player != before.current_player) & _may_go_on(rules, False)
-        follows = drew & (goes_on | passes)
-        turn = {
-            name: jnp.where(follows, getattr(after, name), getattr(expected, name)) for name in ("has_drawn", "current_player")
-        }
-        expected = dataclasses.replace(expected, **turn)
-    same = jax.tree.map(lambda a, b: (a == b).all(), expected, after)
-    is_legal = (reached.error == 0) | (action == game.NO_ACTION)
-    return jnp.stack(jax.tree.leaves(same)).all() & (kept.sum(dtype=jnp.int32) == number) & is_legal
+    def is_explained(card: Array) -> Array:
+        """Return whether the step is possible with a card of this type, int8[], where it matters."""
+        special = (np.arange(cards.NUM_TYPES) == card).astype(jnp.int8)
+        in_hand, to_draw = jnp.where(is_held, special, 0), jnp.where(is_held, 0, special)
+        others = jnp.where(step.opponent_drew > 0, jnp.minimum(could_keep, step.unseen - to_draw), could_keep)
+        kept = _with(in_hand, others, number)
+        picks = _with(to_draw, step.unseen - kept, step.opponent_drew)
+        drawn = jnp.where(has_drawn, jnp.where(is_play, step.played_type.astype(jnp.int8), card), before.drawn)
+        left = jnp.maximum(after.unseen - kept - picks, np.int8(0))
+        is_legal, reached = apply_hidden(before, kept + played, drawn, step.action, left, after.color)
+        reached = dataclasses.replace(reached, last_action=after.last_action)
+        same = jax.tree.leaves(jax.tree.map(lambda a, b: (a == b).all(), reached, after))
+        is_legal |= step.action == game.NO_ACTION
+        return jnp.stack(same).all() & (kept.sum(dtype=jnp.int32) == number) & is_legal
+
+    return jax.vmap(is_explained)(jnp.arange(cards.NUM_TYPES, dtype=jnp.int8)).any()
 
 
-def _may_go_on(rules: Rules, goes_on: bool) -> bool:
-    """Return whether a turn may continue (or end) after a draw, by a playable or an unplayable card."""
-    may, until = rules.play_drawn == "may", rules.draw_until_playable
-    return may or until if goes_on else not (may and until)
+def _with(some: Array, available: Array, number: Array) -> Array:
+    """Take `number` of the available cards, int8[54], those of `some` first if they are among them."""
+    first = jnp.clip(jnp.minimum(some, available), 0, number)
+    return first + cards.first(jnp.maximum(available - first, 0), number - first.sum(dtype=jnp.int8))
 
 
 def types_ruled_out(before: Observation, action: ArrayLike, after: Observation) -> Array:
@@ -249,55 +253,7 @@ def types_ruled_out(before: Observation, action: ArrayLike, after: Observation) 
     return ruled_out
 
 
-def _needed_types(before: Observation, action: Array, after: Observation, could_keep: Array) -> Array:
-    """Mark types of which the hidden hand needs one to explain the transition, or should prefer: bool[54]."""
-    rules = before.rules
-    fits, theirs = playable_types(before.color, before.top_rank), opponent_moved(before)
-    is_four = np.arange(cards.NUM_TYPES) == cards.WILD_DRAW_FOUR_TYPE
-    draws_on = theirs & before.has_drawn & ((after.opponent_count > before.opponent_count) | after.terminated)
-    passes = theirs & before.has_drawn & ~draws_on & (rules.play_drawn == "may")
-    # A Wild+4 may be playable, but that depends on the other cards.
-    others = fits & ~is_four
-    needed = (passes & jnp.where((others & (could_keep > 0)).any(), others, fits)) | (draws_on & ~fits)
-    if rules.wild_draw_four == "challenge":
-        guilty = ~theirs & (action == cards.CHALLENGE) & (after.current_player != before.current_player)
-        needed |= guilty & (before.contested == cards.COLOR_OF_TYPE)
-    if rules.play_drawn == "auto":
-        # Cards drawn and kept were not among these, so the hand should hold them.
-        lays = (cards.COLOR_OF_TYPE == before.color) | (cards.COLOR_OF_TYPE < 0)
-        needed = jnp.where(action == cards.DRAW, lays, needed)
-    return needed
-
-
-class AnyCards:
-    """Picks the first cards of the deck, for steps that do not depend on the cards drawn."""
-
-    def __init__(self) -> None:
-        self.coins = jnp.uint32(0)
-
-    def __call__(self, index: ArrayLike, deck: Words) -> tuple[Array, Array]:
-        return bits.nth(deck, jnp.uint32(0))
-
-
-class _SeenCards:
-    """Picks the cards of a draw to reproduce the observer's observation, if the opponent kept `kept` (int8[54])."""
-
-    def __init__(self, before: Observation, after: Observation, kept: Array):
-        left = jnp.maximum(after.unseen - kept, np.int8(0))
-        self._given = game.GivenCards(bits.pack(cards.onehot(left)), after.color)
-        self.coins = self._given.coins
-        self._is_hidden = opponent_moved(before) & (after.opponent_count > before.opponent_count)
-        self._color = before.color
-
-    def __call__(self, index: ArrayLike, deck: Words) -> tuple[Array, Array]:
-        # A card drawn unseen was not laid.
-        kept = [jnp.where(self._color == c, np.uint32(0), w & bits.COLORED) for c, w in enumerate(deck)]
-        hidden = bits.where(bits.any_of((kept[0], kept[1], kept[2], kept[3])) != 0, (kept[0], kept[1], kept[2], kept[3]), deck)
-        picks = zip(AnyCards()(index, hidden), self._given(index, deck), strict=True)
-        word, position = (jnp.where(self._is_hidden, a, b) for a, b in picks)
-        return word, position
-
-
+@traced_once
 def fingerprint(observation: Observation) -> Array:
     """Hash an observation, except its last action: uint32[]. Two different ones collide with probability 2^-32."""
 
@@ -360,8 +316,8 @@ def belongs(before: Observation, action: Array, after: Observation) -> Array:
 
 def unseen_words(observation: Observation) -> Words:
     """Return the opponent's hand and the deck together: a packed canonical set."""
-    not_in_pile = _rest(bits.all_cards(observation.rules.deck), bits.pack(observation.pile))
-    return _rest(not_in_pile, bits.pack(observation.hand))
+    not_in_pile = bits.canonical(bits.without(bits.all_cards(observation.rules.deck), bits.pack(observation.pile)))
+    return bits.canonical(bits.without(not_in_pile, bits.pack(observation.hand)))
 
 
 def played_type(after: Observation) -> Array:
@@ -403,8 +359,3 @@ def looks_dealt(observation: Observation) -> Array:
     dealt = (observation.last_action == game.NO_ACTION) & (observation.pile.sum(-1, dtype=jnp.int32) == 1)
     dealt &= (own == rules.hand_size) & (other == rules.hand_size)
     return dealt & (rank < cards.WILD) if rules.start_card == "non_wild" else dealt
-
-
-def _rest(everything: Words | bits.StaticWords, taken: Words) -> Words:
-    """Remove a part from a canonical set; the rest is canonical."""
-    return bits.canonical(bits.map_words(lambda x, y: x & ~y, everything, taken))

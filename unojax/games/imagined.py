@@ -11,14 +11,13 @@ from typing import Final, NamedTuple
 
 import jax
 import numpy as np
-from jax import Array
 
-from unojax import bits, cards, game, text
-from unojax.belief.history import playable_types
+from unojax import cards, game, text
+from unojax.belief.history import apply_hidden, playable_types
 from unojax.games.choices import legal_actions
 from unojax.games.events import GOES_ON, LOST, WON, Event, cards_due, event_between
 from unojax.games.replay import reshuffled_types
-from unojax.observation import Observation, determinize_packed, observe_packed
+from unojax.observation import Observation
 
 _NOTHING: Final = np.zeros(cards.NUM_TYPES, int)
 
@@ -47,10 +46,9 @@ def view_after(seen: Observation, event: Event, names: tuple[str, str]) -> Obser
     hidden = _of_mine(seen, event, who) if seen.is_my_turn else _of_theirs(seen, event, who, names[int(seen.player)])
     drawn = np.int8(hidden.drawn) if hidden.drawn >= 0 else seen.drawn
     left = _drawable(seen, hidden.hand) - hidden.picks
-    hand, left = cards.onehot_of(hidden.hand), cards.onehot_of(left)
-    is_legal, after = jax.device_get(
-        _transition(seen, np.asarray(drawn, np.int8), hand, np.int32(event.action), left, np.int8(hidden.color))
-    )
+    hand, left = hidden.hand.astype(np.int8), left.astype(np.int8)
+    applied = _apply_hidden(seen, hand, np.asarray(drawn, np.int8), np.int32(event.action), left, np.int8(hidden.color))
+    is_legal, after = jax.device_get(applied)
     if not is_legal or not _shows(event, seen, after):
         raise ValueError(f"{who} can't {_told(event)} here")
     return after
@@ -304,15 +302,5 @@ def _drawable(seen: Observation, hand: np.ndarray) -> np.ndarray:
     return deck + reshuffled_types(seen) if deck.sum() < max(int(seen.penalty), 1) else deck
 
 
-@jax.jit
-def _transition(
-    before: Observation, drawn: Array, hand: Array, action: Array, left: Array, color: Array
-) -> tuple[Array, Observation]:
-    """Apply an action, given hidden hand and the deck `left` after it: legality and next view."""
-    imagined = determinize_packed(replace(before, drawn=drawn), bits.pack(hand))
-    packed = game.begin_packed(imagined, before.rules, last_action=before.last_action)
-    after = game.step_packed_with(packed, action, game.GivenCards(bits.pack(left), color))
-    return after.error == 0, observe_packed(after, before.player)
-
-
+_apply_hidden = jax.jit(apply_hidden)
 _playable_types = jax.jit(playable_types)
