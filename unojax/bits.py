@@ -127,6 +127,11 @@ def map_words(fn, *sets: Words | StaticWords) -> Words:
     return w0, w1, w2, w3
 
 
+def without(words: Words | StaticWords, others: Words | StaticWords) -> Words:
+    """Remove the cards of another set. The difference of nested canonical sets is labelled, and has the types of the rest."""
+    return map_words(lambda word, other: word & ~other, words, others)
+
+
 def rank_bit(rank: ArrayLike) -> Array:
     """Return the option bit of a rank 0..14: uint32[...]."""
     return jnp.uint32(1) << position_at(rank)
@@ -146,6 +151,12 @@ def rank_at(position: Array) -> Array:
 def both_copies(bit: Array) -> Array:
     """Add to a first-copy bit the bit of its second copy, if there is one."""
     return bit | ((bit & _HAS_SECOND_COPY) << _SECOND_SHIFT)
+
+
+def color_and_rank(card_type: ArrayLike) -> tuple[Array, Array]:
+    """Return colour and rank of card types, uint32 each. A wild card has no colour: it counts as red."""
+    color, rank = jnp.asarray(cards.COLOR_OF_TYPE)[card_type], jnp.asarray(cards.RANK_OF_TYPE)[card_type]
+    return jnp.maximum(color, 0).astype(jnp.uint32), rank.astype(jnp.uint32)
 
 
 @traced_once

@@ -247,8 +247,8 @@ def determinize_packed(observation: Observation, hands: Words) -> Table:
     own = bits.pack(observation.hand)
     # Own cards take the lowest copies of a type, the opponent's the next, the pile the last.
     not_in_pile = cards.onehot(np.asarray(observation.rules.deck, np.int8) - cards.counts(observation.pile))
-    pile = bits.map_words(lambda a, b: a & ~b, everything, bits.pack(not_in_pile))
-    theirs = bits.map_words(lambda a, b: a & ~b, bits.merge(own, hands), own)
+    pile = bits.without(everything, bits.pack(not_in_pile))
+    theirs = bits.without(bits.merge(own, hands), own)
     is_first = observation.player == 0
     meta = table.Meta(
         rank=observation.top_rank.astype(jnp.uint32),

@@ -17,17 +17,18 @@ from tests.belief.oracle import FORFEITING
 from tests.helpers import assert_trees_equal, fold_in_all, refusals
 from unojax import cards, game
 from unojax.analysis.calibration import calibrate
-from unojax.belief import Family, belief_init, belief_update, history, summary, uniform_opponent
+from unojax.belief import Belief, Family, belief_init, belief_update, history, summary, uniform_opponent
 from unojax.belief.adaptive import resize
 from unojax.belief.bootstrap import bootstrap_init, bootstrap_update
 from unojax.belief.exact import exact_init, exact_update
 from unojax.belief.opponents import PolicyOpponent
 from unojax.belief.particles import likelihood
-from unojax.belief.particles.belief import report, start_target
+from unojax.belief.particles.belief import report
 from unojax.belief.tracking import track
 from unojax.belief.updaters import ParticleFilter
 from unojax.observation import observe
 from unojax.policies import POLICIES
+from unojax.rules import Rules
 
 PROGRAMS: Final = 150  # refusals build beliefs outside of jit
 
@@ -102,13 +103,7 @@ def test_what_is_reported_of_impossible_trajectories_by_hand() -> None:
         lenient = np.log(np.float32([[0.5, 0.2, 0.0], [0.5, 0.4, 0.0]]))
         strict = np.log(np.float32([[0.5, 0.2, 0.0], [0.5, 0.0, 0.0]]))
         log_weights, log_types = np.log(np.float32([0.4, 0.6, 0.0])), np.log(np.float32([0.25, 0.75]))
-    belief = dataclasses.replace(
-        belief,
-        log_weights=log_weights,
-        log_types=log_types,
-        log_likelihood=lenient,
-        target=start_target(log_weights, lenient, log_types),
-    )
+    belief = Belief.of(log_weights, lenient, belief.trajectories, belief.public, belief.seen, Rules.official(), log_types)
     reported = report(belief, strict)
     # The second trajectory keeps the share 0.25 * 0.2 of 0.25 * 0.2 + 0.75 * 0.4.
     kept = 0.6 * 0.05 / 0.35

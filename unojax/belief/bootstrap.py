@@ -31,6 +31,7 @@ from unojax.belief.particles import Info, public
 from unojax.belief.particles.belief import check_start, deal_of, info_of_hand, shows_deal
 from unojax.belief.particles.likelihood import card_fits, choice_prob, start_log_prob, turn_of
 from unojax.belief.particles.public import Record
+from unojax.belief.particles.trajectory import card_words, random_card
 from unojax.bits import Words
 from unojax.device import control, struct
 from unojax.device.tracing import traced_once
@@ -50,13 +51,13 @@ class BootstrapBelief:
         log_weights: float32[N] nats, normalised.
         packed: four uint32[N], the hands as packed canonical sets.
         rules: Rules of the game; static.
-        drawn: four uint32[N], a set of one card: the type that was drawn last.
+        drawn: uint8[N] label of a card of the type that was drawn last; see `Trajectories`.
     """
 
     log_weights: Array
     packed: Words
     rules: Rules = struct.field(pytree_node=False)
-    drawn: Words
+    drawn: Array
     log_joint = None
 
     @property
@@ -104,8 +105,8 @@ def _begin(observation: Observation, key: Array, *, num_particles: int, prior: P
     if shows_deal(observation.rules, prior):
         log_start = start_log_prob(hands, deal_of(observation, unseen), observation.rules)
         log_weights, _ = resample.normalize(log_start)
-    continues = observation.has_drawn & history.opponent_moved(observation)
-    drawn = bits.where(continues, _any_card(jax.random.fold_in(key, _LAST_CARD), hands), bits.empty(hands[0]))
+    # In a turn that continues it may be any card of the hand. The next step applies the evidence of the turn.
+    drawn = random_card(jax.random.bits(jax.random.fold_in(key, _LAST_CARD), hands[0].shape, jnp.uint32), hands)
     return BootstrapBelief(log_weights=log_weights, packed=hands, rules=observation.rules, drawn=drawn)
 
 
@@ -202,22 +203,16 @@ def bootstrap_given_hand(belief: BootstrapBelief, hand: Array) -> tuple[Bootstra
     return given, info_of_hand(is_possible, log_evidence, given.log_weights)
 
 
-def _any_card(key: Array, hands: Words) -> Words:
-    """Draw a card of each hand, four uint32[N], as the last one drawn. The next step applies the evidence of the turn."""
-    word, position = bits.choose(hands, jax.random.bits(key, hands[0].shape, jnp.uint32))
-    return bits.insert(bits.empty(word), word, np.uint32(1) << position)
-
-
 def _fits(belief: BootstrapBelief, seen: Observation) -> Array:
     """Return whether an observation shows the position of a belief: bool[]. It is possible for all particles or for none."""
     hand = bits.map_words(lambda w: w[0], belief.packed)
-    not_unseen = _without(hand, history.unseen_words(seen))
+    not_unseen = bits.without(hand, history.unseen_words(seen))
     return (bits.count(hand).astype(jnp.int32) == seen.opponent_count.astype(jnp.int32)) & (bits.any_of(not_unseen) == 0)
 
 
 def _any_step(
-    key: Array, hands: Words, drawn: Words, before: Observation, after: Observation, step: Step, opponent: OpponentModel
-) -> tuple[Words, Words, Array]:
+    key: Array, hands: Words, drawn: Array, before: Observation, after: Observation, step: Step, opponent: OpponentModel
+) -> tuple[Words, Array, Array]:
     """Return hands, last cards drawn and log probabilities float32[N] after a step under any rules."""
     rules, theirs, action = before.rules, step.theirs, step.action
     is_draw, is_challenge = action == cards.DRAW, action == cards.CHALLENGE
@@ -226,9 +221,8 @@ def _any_step(
     # The opponent's choice. A player who draws again could not play the drawn card, so it had no choice.
     draws_on = is_draw & step.draws_on
     draws_again = draws_on & before.has_drawn & (rules.play_drawn == "may")
-    label = _label_of(drawn)
-    fitted = card_fits(hands, turn_of(label, record, rules), rules)
-    prob = jnp.where(draws_again, (~fitted).astype(jnp.float32), choice_prob(hands, label, record, opponent, before))
+    fitted = card_fits(hands, turn_of(drawn, record, rules), rules)
+    prob = jnp.where(draws_again, (~fitted).astype(jnp.float32), choice_prob(hands, drawn, record, opponent, before))
     if rules.play_drawn != "may":
         prob = jnp.where(draws_on & before.has_drawn, 1.0, prob)
     log_prob = jnp.where(theirs, jnp.log(prob), 0.0)
@@ -249,29 +243,19 @@ def _any_step(
     number = jnp.where(is_draw & theirs, step.opponent_drew, 0)
     after_draw = gain(key, hands, unseen, number)
     # The difference of nested canonical sets has the types gained.
-    drawn = bits.where(number > 0, _without(after_draw, hands), drawn)
+    gained = random_card(jnp.zeros(hands[0].shape, jnp.uint32), bits.without(after_draw, hands))
+    drawn = jnp.where(number > 0, gained, drawn)
     looks = (number > 0) & (before.penalty == 0)
     return after_draw, drawn, log_prob + jnp.where(looks, _log_look(after_draw, drawn, record, before, after), 0.0)
 
 
-def _log_look(hands: Words, drawn: Words, record: Record, before: Observation, after: Observation) -> Array:
+def _log_look(hands: Words, drawn: Array, record: Record, before: Observation, after: Observation) -> Array:
     """Compute the log probability of the turn's continuation after the last card drawn: 0 or -inf, float32[N]."""
     rules = before.rules
     if rules.play_drawn == "auto":
-        of_color = bits.word_at(bits.types(drawn), before.color.astype(jnp.uint32)) & bits.PLAYS
+        of_color = bits.word_at(bits.types(card_words(drawn)), before.color.astype(jnp.uint32)) & bits.PLAYS
         return jnp.where(of_color != 0, -jnp.inf, 0.0)
     if (rules.play_drawn == "may") == rules.draw_until_playable:
         return jnp.zeros(hands[0].shape)
     goes_on = after.has_drawn == (rules.play_drawn == "may")
-    return jnp.where(card_fits(hands, turn_of(_label_of(drawn), record, rules), rules) == goes_on, 0.0, -jnp.inf)
-
-
-def _label_of(drawn: Words) -> Array:
-    """Return the label of the first card of each set, uint8[N]; see `Trajectories`."""
-    word, position = bits.nth(drawn, jnp.uint32(0))
-    return ((word << np.uint32(5)) | position).astype(jnp.uint8)
-
-
-def _without(a: Words, b: Words) -> Words:
-    """Return the cards of the first set that are not in the second."""
-    return bits.map_words(lambda x, y: x & ~y, a, b)
+    return jnp.where(card_fits(hands, turn_of(drawn, record, rules), rules) == goes_on, 0.0, -jnp.inf)

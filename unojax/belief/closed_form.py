@@ -18,18 +18,13 @@ from unojax import bits, cards
 from unojax.belief import history
 from unojax.belief.hands import gain
 from unojax.device import struct
-from unojax.device.combinatorics import log_binomial, log_binomial_ratio
+from unojax.device.combinatorics import log_binomial, log_binomial_ratio, log_hypergeometric
 from unojax.observation import Observation
 from unojax.rules import check_plain
 
 MAX_GROUPS: Final = 8
 """Groups of cards by age in a `ClosedFormBelief` that follows a game."""
 _COUNTS: Final = np.arange(5)
-
-
-def _log_hypergeometric(j: Array | np.ndarray, marked: Array, total: Array, picked: Array) -> Array:
-    """ln P(j of the `marked` cards are among `picked` cards, which are uniform over `total`); float32."""
-    return log_binomial(marked, j) + log_binomial_ratio(total - marked, picked - j, total, picked)
 
 
 def prob_holds_card(observation: Observation) -> Array:
@@ -81,13 +76,13 @@ class ClosedFormBelief:
     def count_probs(self) -> Array:
         """Probability that the hand holds 0..4 copies of each type: float32[54, 5]."""
         free = self._free()
-        probs = jnp.exp(_log_hypergeometric(_COUNTS[None], self.available[0, :, None], free[0], self.sizes[0]))
+        probs = jnp.exp(log_hypergeometric(_COUNTS[None], self.available[0, :, None], free[0], self.sizes[0]))
         held, total = _COUNTS[None, :, None], _COUNTS[None, None, :]
         for g in range(1, len(self.sizes)):
             left = self.available[g, :, None, None] - held
             is_possible = (left >= 0) & (total >= held)
             marked, picked = jnp.where(is_possible, left, 0), jnp.where(is_possible, total - held, 0)
-            log_step = _log_hypergeometric(picked, marked, free[g], self.sizes[g])
+            log_step = log_hypergeometric(picked, marked, free[g], self.sizes[g])
             probs = (probs[:, :, None] * jnp.where(is_possible, jnp.exp(log_step), 0.0)).sum(1)
         return probs
 

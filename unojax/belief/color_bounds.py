@@ -22,7 +22,7 @@ from jax.typing import ArrayLike
 from unojax import bits, cards
 from unojax.belief import history
 from unojax.belief.hands import gain
-from unojax.device.combinatorics import LARGEST, log_binomial, log_binomial_ratio
+from unojax.device.combinatorics import LARGEST, log_binomial, log_hypergeometric
 from unojax.observation import Observation
 
 WILDS: Final = cards.NUM_COLORS
@@ -108,7 +108,7 @@ def count_probs(bounds: Array, observation: Observation) -> Array:
     unseen, total = observation.unseen.astype(jnp.int32), of_kind[KIND_OF_TYPE]
     unseen, total, copies = unseen[:, None, None], total[:, None, None], np.arange(5)[None, :, None]
     picked = jnp.minimum(_OF_KIND, total)
-    log_step = log_binomial(unseen, copies) + log_binomial_ratio(total - unseen, picked - copies, total, picked)
+    log_step = log_hypergeometric(copies, unseen, total, picked)
     return (jnp.exp(log_step) * probs[KIND_OF_TYPE][:, None]).sum(-1)
 
 
@@ -138,7 +138,7 @@ def _log_ways(bounds: Array, observation: Observation) -> tuple[Array, Array]:
     unseen = observation.unseen.astype(jnp.int32)
     of_kind = jnp.zeros(NUM_KINDS, jnp.int32).at[KIND_OF_TYPE].add(unseen)
     free = log_binomial(of_kind[:, None], _OF_KIND)
-    most = jnp.stack([_get(bounds, kind) for kind in range(NUM_KINDS)]).astype(jnp.int32)[:, None]
+    most = unpack(bounds).astype(jnp.int32)[:, None]
     bounded = jnp.where((most < UNKNOWN) & (most < _OF_KIND), -jnp.inf, free)
     made = _NO_CARD
     for kind in range(NUM_KINDS):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple, Protocol
 
 import jax.numpy as jnp
@@ -10,6 +9,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unojax import bits
+from unojax.belief.resample import uniform_log_weights
 from unojax.bits import Words
 from unojax.device import control
 from unojax.device.random_bits import key_words, threefry
@@ -53,8 +53,7 @@ class Hands(NamedTuple):
     @classmethod
     def alike(cls, packed: Words) -> Hands:
         """Return N hands, four uint32[N], with equal weights."""
-        number = packed[0].shape[-1]
-        return cls(packed, jnp.full(number, -math.log(number), jnp.float32))
+        return cls(packed, uniform_log_weights(packed[0].shape[-1]))
 
 
 def gain(key: Array, hands: Words, available: Words, number: ArrayLike) -> Words:
@@ -69,8 +68,7 @@ def gain(key: Array, hands: Words, available: Words, number: ArrayLike) -> Words
     number = jnp.asarray(number)
 
     def one_card(index: Array, hands: Words) -> Words:
-        # The difference of nested canonical sets is a labelled set of the multiset difference.
-        deck = bits.map_words(lambda all_cards, hand: all_cards & ~hand, available, hands)
+        deck = bits.without(available, hands)
         counter = jnp.arange(hands[0].shape[0], dtype=jnp.uint32)
         random, _ = threefry(key_words(key), (index.astype(jnp.uint32), counter))
         word, position = bits.choose(deck, random)

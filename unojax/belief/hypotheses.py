@@ -194,8 +194,7 @@ def _ask(before: Observation, action: Array, hands: Array, drawn: Array, *, oppo
 @jax.jit
 def _fits(before: Observation, hands: Array, drawn: Array) -> Array:
     """Return for each hand, which holds the card drawn, whether that card may be played."""
-    color, rank = (jnp.asarray(of_types)[drawn] for of_types in (np.maximum(cards.COLOR_OF_TYPE, 0), cards.RANK_OF_TYPE))
-    alone = of_type(color.astype(jnp.uint32), rank.astype(jnp.uint32))
+    alone = of_type(*bits.color_and_rank(drawn))
     top = before.color.astype(jnp.uint32), before.top_rank.astype(jnp.uint32)
     on_top = playable(bits.pack(cards.onehot(hands)), *top, before.rules)
     return bits.any_of(bits.map_words(jnp.bitwise_and, on_top, alone)) != 0

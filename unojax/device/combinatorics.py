@@ -46,3 +46,9 @@ def log_binomial_ratio(n: ArrayLike, j: ArrayLike, m: ArrayLike, k: ArrayLike) -
     above, below = table[:, jnp.maximum(n, 0), jnp.maximum(j, 0)], table[:, m, k]
     ratio = (above[0] - below[0]) + (above[1] - below[1])
     return jnp.where((n < 0) | (j < 0), -jnp.inf, ratio)
+
+
+def log_hypergeometric(j: ArrayLike, marked: ArrayLike, total: ArrayLike, picked: ArrayLike) -> Array:
+    """Return ln P(j of the `marked` cards are among `picked` cards, which are uniform over `total`), float32."""
+    marked, picked = jnp.asarray(marked), jnp.asarray(picked)
+    return log_binomial(marked, j) + log_binomial_ratio(total - marked, picked - j, total, picked)

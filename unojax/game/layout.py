@@ -95,8 +95,8 @@ def _lay_out(hand_0: Words, hand_1: Words, deck: Words, pile: Words) -> tuple[Wo
     in_hands = bits.merge(hand_0, hand_1)
     not_in_pile = bits.merge(in_hands, deck)
     everything = bits.merge(not_in_pile, pile)
-    pile = bits.map_words(lambda a, b: a & ~b, everything, not_in_pile)
-    hand_1 = bits.map_words(lambda a, b: a & ~b, in_hands, hand_0)
+    pile = bits.without(everything, not_in_pile)
+    hand_1 = bits.without(in_hands, hand_0)
     low, high = (bits.map_words(lambda a, b: a | b, hand, pile) for hand in (hand_0, hand_1))
     return low, high
 

@@ -154,7 +154,7 @@ class GivenCards:
 
     def __call__(self, index: ArrayLike, deck: bits.Words) -> tuple[Array, Array]:
         del index
-        surplus = bits.map_words(lambda a, b: a & ~b, bits.canonical(deck), self._deck_after)
+        surplus = bits.without(bits.canonical(deck), self._deck_after)
         wanted = bits.map_words(lambda options, w: bits.both_copies(options) & w, bits.types(surplus), deck)
         return bits.choose(bits.where(bits.any_of(wanted) != 0, wanted, deck), jnp.zeros_like(deck[0]))
 

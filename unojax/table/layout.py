@@ -127,9 +127,9 @@ class Table(NamedTuple):
         if owner == DECK:
             return deck(self, rules)
         if owner == HAND_0:
-            return bits.map_words(lambda a, b: a & ~b, low, high)
+            return bits.without(low, high)
         if owner == HAND_1:
-            return bits.map_words(lambda a, b: b & ~a, low, high)
+            return bits.without(high, low)
         return bits.map_words(lambda a, b: a & b, low, high)
 
 

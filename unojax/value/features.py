@@ -152,7 +152,7 @@ def after_plays(view: View, action: Array) -> tuple[View, Array]:
     penalty = jnp.minimum(view.penalty, np.uint32(table.MAX_PENALTY)) if has_turn_columns(rules) else zero
     before = Table(
         low=in_sight,
-        high=bits.map_words(lambda a, b: a & ~b, in_sight, own),
+        high=bits.without(in_sight, own),
         meta=table.Meta(view.rank, view.color, zero, penalty, zero, zero + np.uint32(table.PLAY)).pack(),
         account=view.account,
     )

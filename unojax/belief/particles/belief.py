@@ -78,6 +78,23 @@ class Belief:
     target: Target | None = None
     log_types: Array | None = None
 
+    @classmethod
+    def of(
+        cls,
+        log_weights: Array,
+        log_likelihood: Array,
+        trajectories: Trajectories,
+        public: PublicHistory,
+        seen: Array,
+        rules: Rules,
+        log_types: Array | None,
+    ) -> Belief:
+        """Return a belief without known impossible trajectories."""
+        target = None
+        if rules.tells_of_hands:
+            target = Target(log_weights, jnp.float32(0.0), None if log_types is None else log_likelihood)
+        return cls(log_weights, log_likelihood, trajectories, public, seen, rules, target, log_types)
+
     def __repr__(self) -> str:
         """Show in one line the number of particles and their effective sample size."""
         shown = self.log_weights
@@ -123,6 +140,11 @@ class Belief:
     def num_particles(self) -> int:
         """Number of particles N."""
         return self.log_weights.shape[-1]
+
+    @property
+    def num_types(self) -> int:
+        """Number of types of a `Family` that the belief was begun with; 0 for a single model."""
+        return 0 if self.log_types is None else self.log_types.shape[-1]
 
 
 class Info(NamedTuple):
@@ -223,8 +245,7 @@ def belief_init(
     )
     log_weights = resample.normalize(log_lik)[0]
     log_lik = by_type([log_lik] * len(models_of(opponent)), opponent)
-    target = start_target(log_weights, log_lik, log_types) if rules.tells_of_hands else None
-    return Belief(log_weights, log_lik, trajectories, history, reading.fingerprint(observation), rules, target, log_types)
+    return Belief.of(log_weights, log_lik, trajectories, history, reading.fingerprint(observation), rules, log_types)
 
 
 @partial(traced_once, static=("num_particles", "max_slots", "max_records", "prior"))
@@ -241,11 +262,6 @@ def _begin(
         history = dataclasses.replace(history, deal=jnp.stack(deal))
         log_lik = start_log_prob(as_words(trajectories.hand), deal, observation.rules)
     return trajectories, history, log_lik
-
-
-def start_target(log_weights: Array, log_lik: Array, log_types: Array | None) -> Target:
-    """Return the target of a belief without known impossible trajectories."""
-    return Target(log_weights, jnp.float32(0.0), None if log_types is None else log_lik)
 
 
 def report(belief: Belief, strict: Array) -> Belief:
@@ -325,22 +341,14 @@ def reinitialised(
     """
     now, history = draw_start(rows, random, number, observation, belief.public)
     log_weights, log_lik = resample.uniform_log_weights(belief.num_particles), jnp.zeros_like(belief.log_likelihood)
-    return dataclasses.replace(
-        belief,
-        log_weights=log_weights,
-        log_likelihood=log_lik,
-        trajectories=now,
-        public=history,
-        target=None if belief.target is None else start_target(log_weights, log_lik, log_types),
-        log_types=log_types,
-    )
+    return Belief.of(log_weights, log_lik, now, history, belief.seen, belief.rules, log_types)
 
 
 def _before_the_draw(observation: Observation, num_particles: int, max_slots: int, max_records: int) -> Trajectories:
     """Return the particles of a belief as if the opponent were about to draw its whole hand from all unseen cards."""
     own, unseen = bits.pack(observation.hand), reading.unseen_words(observation)
     # Equal cards need distinct labels: the observer's cards take the lowest copies, the unseen ones the next.
-    deck = bits.map_words(lambda both, mine: both & ~mine, bits.merge(own, unseen), own)
+    deck = bits.without(bits.merge(own, unseen), own)
 
     def spread(words: bits.Words) -> Array:
         return jnp.broadcast_to(jnp.stack(words)[:, None], (4, num_particles))

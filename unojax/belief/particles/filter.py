@@ -76,7 +76,7 @@ def belief_update(
     if belief.log_weights.ndim != 1:
         shape = belief.log_weights.shape
         raise ValueError(f"belief_update takes a single belief, got log_weights of shape {shape}; map over a batch with jax.vmap")
-    check_types(0 if belief.log_types is None else belief.log_types.shape[-1], opponent, "belief_init")
+    check_types(belief.num_types, opponent, "belief_init")
     if not 0 <= ess_threshold <= 1 or num_moves < 0:
         raise ValueError(f"ess_threshold must be in [0, 1] and num_moves at least 0, got {ess_threshold} and {num_moves}")
     check_transition(belief.rules, before, after, "belief_update")

@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array
 from jax.scipy.special import logsumexp
 
-from unojax import cards
+from unojax import bits, cards
 from unojax.belief import history as reading
 from unojax.belief import resample
 from unojax.belief.opponents import Opponent, check_types, uniform_opponent
@@ -71,7 +71,7 @@ def belief_given_hand(
         raise ValueError(f"hand must be bool[{cards.NUM_CARDS}], a canonical one-hot, got {hand.dtype}{list(hand.shape)}")
     if belief.rules != observation.rules:
         raise ValueError("the rules of belief and observation differ: pass the observation at which the belief is")
-    check_types(0 if belief.log_types is None else belief.log_types.shape[-1], opponent, "belief_init")
+    check_types(belief.num_types, opponent, "belief_init")
     updated, info = _given_hand(belief, observation, hand, jnp.stack(key_words(key)), opponent=opponent)
     return updated, info if updated.log_types is None else info._replace(type_probs=jnp.exp(updated.log_type_probs))
 
@@ -118,9 +118,7 @@ def _without_hand(now: Trajectories, history: PublicHistory, counts: Array, rand
 
     Types that few slots could hold come first, so that later types still find a slot.
     """
-    # A wild has no colour; its stand-in is ignored.
-    colors = jnp.asarray(np.maximum(cards.COLOR_OF_TYPE, 0), jnp.uint32)
-    ranks = jnp.asarray(cards.RANK_OF_TYPE, jnp.uint32)
+    colors, ranks = bits.color_and_rank(np.arange(cards.NUM_TYPES))
     is_slot = jnp.arange(history.max_slots) < history.num_slots
 
     def num_open(color: Array, rank: Array) -> Array:

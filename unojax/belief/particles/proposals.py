@@ -141,7 +141,7 @@ def condition_on_absence(
         # Possible cards of this slot given all other slots: its own and those in the deck.
         could_hold = insertable(rows, now, history, slot)
         free = map_words(lambda a, d, c: a & (d | c), could_hold, as_words(deck), card_words(row))
-        good = map_words(lambda f, r: f & ~r, free, ruled_out)
+        good = bits.without(free, ruled_out)
         num_good, num_free = bits.count(good).astype(jnp.float32), bits.count(free).astype(jnp.float32)
         offends = contains(ruled_out, row)
         exchangeable = contains(could_hold, row)

@@ -169,10 +169,7 @@ def add_slots(history: PublicHistory, number: Array, could_hold: Array | np.uint
 def cards_by_slot(known: Array, max_slots: int) -> Array:
     """Return the cards that each slot of a hand could hold if the known ones (int8[54]) fill the first slots: uint32[4, S]."""
     ends, index = jnp.cumsum(known, dtype=jnp.int32), jnp.arange(max_slots)
-    card_type = jnp.argmax(ends[None] > index[:, None], axis=1)
-    # A wild has no colour; its stand-in is ignored.
-    color = jnp.maximum(jnp.asarray(cards.COLOR_OF_TYPE)[card_type], 0).astype(jnp.uint32)
-    of_type = bits.type_mask(color, jnp.asarray(cards.RANK_OF_TYPE)[card_type].astype(jnp.uint32))
+    of_type = bits.type_mask(*bits.color_and_rank(jnp.argmax(ends[None] > index[:, None], axis=1)))
     return jnp.where(index < ends[-1], jnp.stack(of_type), bits.ALL_SLOTS)
 
 

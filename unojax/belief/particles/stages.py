@@ -135,10 +135,7 @@ def _move_public_cards(rows: Rows, of: Transition, index: Array, random: Array, 
 
 def _draw_seen(rows: Rows, of: Transition, index: Array, random: Array, now: Trajectories) -> tuple[Trajectories, Array]:
     # The card at place i is of the first type whose running total exceeds i.
-    card_type = jnp.argmax(of.seen > index)
-    # A wild has no colour; its stand-in is ignored.
-    color = jnp.maximum(jnp.asarray(cards.COLOR_OF_TYPE)[card_type], 0).astype(jnp.uint32)
-    rank = jnp.asarray(cards.RANK_OF_TYPE)[card_type].astype(jnp.uint32)
+    color, rank = bits.color_and_rank(jnp.argmax(of.seen > index))
     return proposals.condition_on_seen_draw(rows, random, now, of.new, color, rank, of.observer_keeps)
 
 

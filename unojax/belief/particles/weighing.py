@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -13,7 +12,7 @@ from unojax import bits
 from unojax.belief import history as reading
 from unojax.belief import resample
 from unojax.belief.opponents import Opponent
-from unojax.belief.particles.belief import Belief, Info, report, start_target
+from unojax.belief.particles.belief import Belief, Info, report
 from unojax.belief.particles.likelihood import LogLikelihood, log_joint, log_type_probs, mixed
 from unojax.belief.particles.stages import STAGES, Transition, most_records_per_step
 from unojax.belief.particles.trajectory import Trajectories
@@ -77,15 +76,8 @@ def conditioned(
 ) -> Belief:
     """Return the belief after a transition, with equal weights if it was resampled."""
     log_weights = jnp.where(info.resampled, resample.uniform_log_weights(belief.num_particles), log_weights)
-    return dataclasses.replace(
-        belief,
-        log_weights=log_weights,
-        log_likelihood=log_lik,
-        trajectories=now,
-        public=of.new,
-        seen=jnp.where(of.inconsistent, belief.seen, reading.fingerprint(after)),
-        target=None if belief.target is None else start_target(log_weights, log_lik, belief.log_types),
-    )
+    seen = jnp.where(of.inconsistent, belief.seen, reading.fingerprint(after))
+    return Belief.of(log_weights, log_lik, now, of.new, seen, belief.rules, belief.log_types)
 
 
 def without_impossible(belief: Belief, updated: Belief, info: Info, log_strict: Array) -> tuple[Belief, Info]:
