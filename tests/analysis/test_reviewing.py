@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import jax
@@ -18,6 +19,7 @@ from unojax.decks import small_deck
 from unojax.games.advising import read_search
 from unojax.games.choices import choices
 from unojax.games.replay import Replay, play, replay
+from unojax.games.seen import SeenGame
 from unojax.policies import get_policy
 from unojax.rules import Rules
 from unojax.search.agents import Remembered, SearchAgent
@@ -82,6 +84,21 @@ def test_costs_are_those_of_ten_times_the_rollouts():
     assert len(found) >= 40 and expected.mean() > 0.01
     assert inside.mean() >= 0.88
     assert abs(off.mean()) <= 4 * off.std(ddof=1) / np.sqrt(len(off)) + 0.002
+
+
+@pytest.mark.slow
+def test_a_truncated_game_counts_half() -> None:
+    """From the start on, since nobody can win in two steps."""
+    rules = Rules(deck=small_deck(colors=2, ranks=(1, 2, 3, 4), wilds=1), hand_size=2, max_steps=2)
+    agent = parse_agent("mc:rollouts=8,particles=16,belief=unseen,policy=uniform", rules=rules)
+    assert isinstance(agent, SearchAgent)
+    game = replay(make_state("R1 R3 Y2 Y3", "Y4 Y1 R4", "R2", rules=rules), "R1 R4", jax.random.key(0))
+    assert game.steps[-1].after.truncated
+    turns = list(review(game, 0, agent, replicates=4))
+    assert [(turn.win, turn.win_error) for turn in turns] == [(0.5, 0)] * 3
+    seen = SeenGame.of(game, 0)
+    one_sided = list(review(replace(seen, states=()), 0, agent, replicates=4))
+    assert [(turn.win, turn.win_error) for turn in one_sided] == [(0.5, 0)] * 3
 
 
 @pytest.mark.slow

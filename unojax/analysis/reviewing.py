@@ -157,11 +157,8 @@ def review(
         choice = None
         if index and (action := seen.seen[index - 1]).is_mine:
             choice = _choice(advisor_before, action.action, before, replicates)
-        if row["state"] is not None and row["state"].truncated:
-            win, error = 0.5, 0.0
-        else:
-            estimate = advisor.win_estimate(so_far, num_games=max(_GAMES // replicates, 2))
-            win, error = float(estimate.win_probability), float(estimate.win_error)
+        estimate = advisor.win_estimate(so_far, num_games=max(_GAMES // replicates, 2))
+        win, error = float(estimate.win_probability), float(estimate.win_error)
         yield ReviewedTurn(**row, win=win, win_error=error, choice=choice)
 
 
