@@ -92,6 +92,21 @@ def test_no_game_is_lost(tmp_path):
     assert "could not be saved" in out and len(table.events) == 1
 
 
+def test_after_the_end_the_person_is_not_asked_for_an_event(tmp_path):
+    """The last event can still be taken back."""
+    table, prompts, typed = Table("R1", "R0", opponent=2, rules=RULES, agent=AGENT, seed=3), [], iter(["r1", "u", "r1", "q"])
+
+    def read(prompt: str) -> str:
+        prompts.append(prompt)
+        return next(typed)
+
+    console = Console(file=(out := io.StringIO()), width=80, markup=False, highlight=False, emoji=False)
+    assert TableConversation(table, str(tmp_path / "game.json"), read=read, console=console).run() == 0
+    over = "the game is over (q stops, u takes back)> "
+    assert prompts == ["1 you> ", over, "1 you> ", over]
+    assert "unojax review shows the cost of your choices" in out.getvalue()
+
+
 def test_the_command_does_not_write_over_an_unfinished_game(refused, tmp_path):
     """The same command entered again after a crash would otherwise replace the game by an empty one."""
     path, other = tmp_path / "my game.json", tmp_path / "other.json"

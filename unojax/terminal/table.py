@@ -106,9 +106,9 @@ def _play(play: PooledPlay, recommended: str, *, has_drawn: bool) -> Text:
     return cell
 
 
-def turn(table: Table) -> str:
-    """Return the player and the expected event, for the prompt."""
-    view = table.view
-    if table.is_my_turn:
-        return "you" if not view.penalty else f"you, {int(view.penalty)} to draw"
-    return "they" if not view.penalty else f"they, {int(view.penalty)} to draw"
+def prompt(table: Table) -> str:
+    """Return the prompt: number of the next event, the player, and the cards due; after the end, how to stop."""
+    if table.is_over:
+        return "the game is over (q stops, u takes back)> "
+    who, due = "you" if table.is_my_turn else "they", int(table.view.penalty)
+    return f"{len(table.events) + 1} {who}{f', {due} to draw' if due else ''}> "

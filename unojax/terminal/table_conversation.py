@@ -45,7 +45,7 @@ class TableConversation(WithPerson):
         status = 0
         while True:
             try:
-                entered = read_input(self.read(f"{len(self.table.events) + 1} {view.turn(self.table)}> "))
+                entered = read_input(self.read(view.prompt(self.table)))
                 if entered.command is Command.QUIT:
                     break
                 self._obey(entered)
@@ -61,7 +61,8 @@ class TableConversation(WithPerson):
                 status = EXIT_INTERRUPTED
                 break
         if self.path is not None:
-            self.console.print(Text(f"Saved in {self.path}: unojax table --resume continues it."), soft_wrap=True)
+            how = "review shows the cost of your choices" if self.table.is_over else "table --resume continues it"
+            self.console.print(Text(f"Saved in {self.path}: unojax {how}."), soft_wrap=True)
         return status
 
     def _obey(self, entered: Input) -> None:
