@@ -12,7 +12,7 @@ from tests.cli.by_script import lines
 from unojax import Rules
 from unojax.decks import parse_deck
 from unojax.games.at_table import Table
-from unojax.games.gamefile import read_game
+from unojax.games.gamefile import read_game, write_game
 from unojax.terminal.entries import Command, Input, read_input
 from unojax.terminal.person import WithPerson
 from unojax.terminal.table_conversation import TableConversation, ask_for_table
@@ -120,6 +120,21 @@ def test_the_command_does_not_write_over_an_unfinished_game(refused, tmp_path):
     assert read_game(path).seen().events == table.events
     other.write_text("precious")
     refused({f"{begin} --save '{other}'": "it is not overwritten"})
+
+
+def test_a_game_of_play_is_neither_resumed_nor_overwritten_at_a_table(refused, games, tmp_path):
+    """A table saves one player's view, from which `unojax play` can't continue."""
+    whole, seen = tmp_path / "whole.json", tmp_path / "seen.json"
+    write_game(whole, games[0][0].record)
+    official().save(seen)
+    kept = whole.read_text(), seen.read_text()
+    refused(
+        {
+            f"table --resume {whole}": "unojax play --resume continues it; to track it at a table, add --save",
+            f"play --resume {seen}": "a game as one player saw it, which unojax table --resume continues",
+        }
+    )
+    assert (whole.read_text(), seen.read_text()) == kept
 
 
 def asked(*typed: str, hand: str | None = None, top: str | None = None) -> tuple[Table | None, str]:

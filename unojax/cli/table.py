@@ -50,6 +50,8 @@ class FollowTable:
         from unojax.terminal.table_conversation import TableConversation, complete_words, words_of
 
         path = file_of_game(self.save, self.resume)
+        if self.resume is not None and path == self.resume:
+            _check_shows_one_hand(self.resume)
         if (table := _start(self, rules)) is None:
             return 0
         complete_words(lambda: words_of(table))
@@ -79,6 +81,17 @@ class FollowTable:
             raise ValueError("--save has no effect with --web, whose page keeps games: remove one of them")
         if self.page.web and (self.hand is None) != (self.top is None):
             raise ValueError("--web needs both --hand and --top, or neither: the page asks for them")
+
+
+def _check_shows_one_hand(path: str) -> None:
+    """Check that a game with both hands is not overwritten by one player's view of it."""
+    from unojax.games.gamefile import read_game
+
+    if not read_game(path).shows_one_hand:
+        raise ValueError(
+            f"--resume: the game in {path!r} has both hands, and a table would keep one player's view of it: unojax play "
+            "--resume continues it; to track it at a table, add --save with another name"
+        )
 
 
 def _start(request: FollowTable, rules: Rules) -> Table | None:

@@ -78,6 +78,8 @@ class GameFile:
         Raises:
             ValueError: If it is another game, or has no seed.
         """
+        if self.shows_one_hand:
+            raise ValueError("it is a game as one player saw it, which unojax table --resume continues")
         if self.seed is None or self.players.count(PERSON) != 1:
             raise ValueError("it is no game of a person against an agent, with a seed")
         return self.players.index(PERSON)
