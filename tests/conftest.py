@@ -37,10 +37,23 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 # Those that are optimised leave out the passes that take longest, a tenth of the time of such tests.
 FLAGS = "--xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true"
+# One thread compiles a program, so splitting its code into 32 parts only costs time: a tenth of compiling.
+FLAGS += " --xla_cpu_parallel_codegen_split_count=1"
 if version("jaxlib").startswith("0.10."):
     # Later releases have no other way to build a fusion, and stop at a flag that they do not know.
     FLAGS += " --xla_cpu_use_fusion_emitters=false"
 os.environ.setdefault("XLA_FLAGS", FLAGS)
+
+# XLA allocates and frees small objects all the time. Workers and commands, which start after this, keep freed memory for the next
+# program, a tenth of compiling; `forget_programs` returns it. Other C libraries than glibc ignore it.
+TUNABLES = {
+    "tcache_count": 65535,
+    "tcache_max": 1032,
+    "trim_threshold": 2**30,
+    "top_pad": 2**26,
+    "mmap_threshold": 2**28,
+}
+os.environ.setdefault("GLIBC_TUNABLES", ":".join(f"glibc.malloc.{name}={value}" for name, value in TUNABLES.items()))
 
 # Tracing makes many objects that live on, which are looked at again and again otherwise: a twentieth of the time.
 gc.set_threshold(200_000, 20, 50)
@@ -78,21 +91,45 @@ def compile_fast_or_well(request: pytest.FixtureRequest) -> Iterator[None]:
     jax.config.update("jax_disable_most_optimizations", before)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def stay_within_compile_budget(request: pytest.FixtureRequest) -> Iterator[None]:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put a file's slow tests last, so that the others build the same programs as in `make test`."""
+    places: dict[pytest.Item | None, int] = {}
+    for item in items:
+        places.setdefault(item.getparent(pytest.Module), len(places))
+    items.sort(key=lambda item: (places[item.getparent(pytest.Module)], is_slow(item)))
+
+
+def is_slow(item: pytest.Item) -> bool:
+    return item.get_closest_marker("slow") is not None
+
+
+_BUILT_BEFORE = pytest.StashKey[int]()
+"""Programs that were built before a test."""
+_BUILT = pytest.StashKey[int]()
+"""Programs that the tests of a file have built, except slow ones, which build programs of their own."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[_BUILT_BEFORE] = programs_built()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """Fail a file of `make test` that compiles more programs than its constant `PROGRAMS` (default `PROGRAMS_OF_A_FILE`).
 
     Each operation on JAX arrays outside `jit` is a program for each shape, so use NumPy to prepare and compare arrays.
     """
-    if request.config.getoption("markexpr") != "not slow":
-        # Slow tests build programs of their own.
-        yield
-        return
-    limit = getattr(request.module, "PROGRAMS", PROGRAMS_OF_A_FILE)
-    before = programs_built()
     yield
-    built = programs_built() - before
-    assert built <= limit, f"{request.module.__name__} built {built} programs, its limit is PROGRAMS = {limit}"
+    file = item.getparent(pytest.Module)
+    if file is None:
+        return
+    built = file.stash.setdefault(_BUILT, 0)
+    if not is_slow(item):
+        built = file.stash[_BUILT] = built + programs_built() - item.stash[_BUILT_BEFORE]
+    if nextitem is None or nextitem.getparent(pytest.Module) is not file:
+        limit = getattr(file.obj, "PROGRAMS", PROGRAMS_OF_A_FILE)
+        assert built <= limit, f"{file.nodeid} built {built} programs, its limit is PROGRAMS = {limit}"
 
 
 @functools.cache
@@ -121,12 +158,19 @@ def forget_programs() -> Iterator[None]:
     yield
     if memory_held() < MEMORY_KEPT:
         return
+    return_freed_memory()
+    if memory_held() < MEMORY_KEPT:
+        return
     import jax
 
     jax.clear_caches()
     gc.collect()
+    return_freed_memory()
+
+
+def return_freed_memory() -> None:
+    """Return memory to the system that glibc keeps for a next time."""
     if platform.libc_ver()[0] == "glibc":
-        # Freed, but kept by the allocator for a next time.
         ctypes.CDLL(None).malloc_trim(0)
 
 

@@ -15,6 +15,7 @@ from tests.belief import test_proposals as crafted
 from tests.belief.games import RULES, games_of
 from tests.belief.models import choosy_opponent
 from tests.helpers import assert_trees_equal, num_turns
+from unojax import cards
 from unojax.belief import Belief, Info, belief_init, belief_update, uniform_opponent
 from unojax.belief.opponents import Family, Opponent, PolicyOpponent
 from unojax.belief.particles import parallel, proposals, schedule, stages
@@ -43,12 +44,23 @@ CASES: list[tuple[str, Opponent]] = [
 LONG = CASES[3:]
 
 
+def chosen_games(name: str) -> np.ndarray:
+    """Return the numbers of the longest games, and of one in which a lost challenge rules out cards in many slots."""
+    states, _, actions = games_of(RULES[name])
+    longest = np.argsort(-states.step_count[:, -1], kind="stable")
+    challenger = states.current_player[:, :-1]
+    is_lost = (actions == cards.CHALLENGE) & (states.current_player[:, 1:] == challenger)
+    accused = np.take_along_axis(states.hands[:, :-1].sum(-1), 1 - challenger[..., None], -1)[..., 0]
+    rules_out_many = (is_lost & (accused > PARALLEL.at_a_time))[:, :NUM_STEPS].any(1)
+    last = longest[rules_out_many[longest]][:1]
+    return np.concatenate([longest[~np.isin(longest, last)][: NUM_LANES // 2 - len(last)], last])
+
+
 def views_at(name: str, t: int) -> tuple[Observation, np.ndarray]:
-    """Return both players' observations of the longest games at step t, [2 G], and the actions, -1 without an event."""
-    games = games_of(RULES[name])
-    longest = np.argsort(-games.states.step_count[:, -1], kind="stable")[: NUM_LANES // 2]
-    seen = jax.tree.map(lambda *xs: np.concatenate([x[longest, t] for x in xs]), *games.seen)
-    return seen, np.concatenate([games.actions[longest, t]] * 2)
+    """Return both players' observations of the chosen games at step t, [2 G], and the actions, -1 without an event."""
+    games, chosen = games_of(RULES[name]), chosen_games(name)
+    seen = jax.tree.map(lambda *xs: np.concatenate([x[chosen, t] for x in xs]), *games.seen)
+    return seen, np.concatenate([games.actions[chosen, t]] * 2)
 
 
 @pytest.fixture

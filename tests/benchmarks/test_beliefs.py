@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +15,7 @@ import pytest
 from benchmarks import belief_agreement, belief_speed, beliefs, harness, plain_filter
 from benchmarks.belief_agreement import SETTINGS, Errors
 from benchmarks.harness import Program
+from tests.helpers import ROOT
 from unojax import cards, play_game
 from unojax.analysis import Recorded, Tracks
 from unojax.belief import Info
@@ -104,10 +108,14 @@ def test_speed_is_reported(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.slow
 @pytest.mark.long  # five programs
-def test_speed_runs():
-    speed, single = harness.main(
-        "belief_speed", "--games 4 --particles 16 --single 2 --repeats 1 --max-steps 30 --cached".split()
-    )
+def test_speed_runs(tmp_path: Path):
+    """In a process of its own, because the benchmark sets the number of devices before any computation."""
+    target = tmp_path / "rows.json"
+    sizes = "--games 4 --particles 16 --single 2 --repeats 1 --max-steps 30 --cached --json".split()
+    command = [sys.executable, "-m", "benchmarks", "belief_speed", *sizes, str(target)]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    speed, single = harness.read_rows(target)
     same = [speed.figures[name]["digest"] for name in (belief_speed.DOCUMENTED, belief_speed.DONATED)]
     assert same[0] == same[1] and speed.figures[belief_speed.PLAIN]["updates_per_second"]["median"] > 0
     assert single.figures["milliseconds"]["median"] > 0
