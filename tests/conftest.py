@@ -93,7 +93,7 @@ def compile_fast_or_well(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put a file's slow tests last, so that the others build the same programs as in `make test`."""
-    places: dict[pytest.Item | None, int] = {}
+    places: dict[pytest.Module | None, int] = {}
     for item in items:
         places.setdefault(item.getparent(pytest.Module), len(places))
     items.sort(key=lambda item: (places[item.getparent(pytest.Module)], is_slow(item)))
