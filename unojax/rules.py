@@ -203,6 +203,11 @@ class Rules:
         return self.may_draw or self.play_drawn == "may" or self.wild_draw_four == "challenge"
 
     @property
+    def draw_decides_turn(self) -> bool:
+        """Whether the card that a player draws and keeps, without a penalty, decides if its turn continues."""
+        return self.play_drawn != "auto" and (self.play_drawn == "may") != self.draw_until_playable
+
+    @property
     def has_plain_turns(self) -> bool:
         """Whether every matching card is playable, except on a penalty, as by default."""
         return not (self.draw_is_option or self.keeps_account or self.wild_draw_four != "any" or self.unknown)

@@ -27,6 +27,7 @@ from unojax.belief import resample
 from unojax.belief.opponents import Opponent
 from unojax.belief.particles import Belief, Info
 from unojax.belief.particles.belief import report
+from unojax.belief.tracking import begin
 from unojax.belief.updaters import ParticleBased, ParticleFilter
 from unojax.observation import Observation
 
@@ -77,9 +78,8 @@ class AdaptiveFilter(ParticleBased):
         return self.filter.opponent
 
     def init(self, key: Array, observation: Observation, log_types: ArrayLike | None = None) -> Belief:
-        known = () if log_types is None else (log_types,)
         sized = dataclasses.replace(self.filter, num_particles=self.num_particles_for(observation))
-        return _init(sized, key, observation, *known)
+        return begin(sized, key, observation, log_types)
 
     def update(self, key: Array, belief: Belief, before: Observation, action: Array, after: Observation) -> tuple[Belief, Info]:
         key_update, key_resize = jax.random.split(key)
@@ -135,15 +135,7 @@ def _picked(belief: Belief, key: Array, log_weights: Array, num_particles: int) 
         trajectories=jax.tree.map(lambda a: a[..., ancestors], belief.trajectories),
         target=None if belief.target is None else belief.target._replace(log_weights=even),
     )
-    if belief.target is None:
-        return resized
-    strict = belief.log_weights if belief.target.log_likelihood is None else belief.target.log_likelihood
-    return report(resized, strict[..., ancestors])
-
-
-@partial(jax.jit, static_argnums=0)
-def _init(filter: ParticleFilter, key: Array, observation: Observation, *known: ArrayLike) -> Belief:
-    return filter.init(key, observation, *known)
+    return resized if belief.target is None else report(resized, belief.strict_likelihood[..., ancestors])
 
 
 @partial(jax.jit, static_argnums=0)

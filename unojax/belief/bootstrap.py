@@ -255,7 +255,7 @@ def _log_look(hands: Words, drawn: Array, record: Record, before: Observation, a
     if rules.play_drawn == "auto":
         of_color = bits.word_at(bits.types(card_words(drawn)), before.color.astype(jnp.uint32)) & bits.PLAYS
         return jnp.where(of_color != 0, -jnp.inf, 0.0)
-    if (rules.play_drawn == "may") == rules.draw_until_playable:
+    if not rules.draw_decides_turn:
         return jnp.zeros(hands[0].shape)
     goes_on = after.has_drawn == (rules.play_drawn == "may")
     return jnp.where(card_fits(hands, turn_of(drawn, record, rules), rules) == goes_on, 0.0, -jnp.inf)

@@ -84,7 +84,7 @@ class ExactBelief:
         """Compute the probability of no card playable on `rank` 0..14 with `color` 0..3 active; ValueError for other values."""
         if not (0 <= color < cards.NUM_COLORS and 0 <= rank < cards.NUM_RANKS):
             raise ValueError(f"color must be in [0, 3] and rank in [0, 14], got color {color} and rank {rank}")
-        is_playable = np.asarray(history.playable_types(color, rank))
+        is_playable = history.playable_types(color, rank)
         return float(self._probs[~self.known.hands[:, is_playable].any(-1)].sum())
 
     def hands(self) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -45,9 +45,14 @@ def imagine(observation: Observation, hand: ArrayLike) -> Observation:
     )
 
 
-def playable_types(color: ArrayLike, rank: ArrayLike) -> Array:
+def playable_types(color: ArrayLike, rank: ArrayLike) -> Any:
     """Mark the card types that may be played on a top card of `rank` with `color` active; wild cards always may: bool[54]."""
-    return (cards.COLOR_OF_TYPE == jnp.asarray(color)) | (cards.RANK_OF_TYPE == jnp.asarray(rank)) | (cards.COLOR_OF_TYPE < 0)
+    return layable_types(color) | (cards.RANK_OF_TYPE == rank)
+
+
+def layable_types(color: ArrayLike) -> Any:
+    """Mark the card types that a draw lays on the pile at once (`Rules.play_drawn` "auto") with `color` active: bool[54]."""
+    return (cards.COLOR_OF_TYPE == color) | (cards.COLOR_OF_TYPE < 0)
 
 
 def opponent_moved(before: Observation) -> Array:
@@ -202,22 +207,22 @@ def is_one_step(before: Observation, after: Observation) -> Array:
     has_drawn = step.theirs & before.has_drawn
     is_held = (has_drawn & (before.rules.play_drawn == "may")) | (~step.theirs & (step.action == cards.CHALLENGE))
 
-    def is_explained(card: Array) -> Array:
-        """Return whether the step is possible with a card of this type, int8[], where it matters."""
-        special = (np.arange(cards.NUM_TYPES) == card).astype(jnp.int8)
+    def is_explained(special: Array) -> Array:
+        """Return whether the step is possible with this card, int8[54], where it matters."""
         in_hand, to_draw = jnp.where(is_held, special, 0), jnp.where(is_held, 0, special)
         others = jnp.where(step.opponent_drew > 0, jnp.minimum(could_keep, step.unseen - to_draw), could_keep)
         kept = _with(in_hand, others, number)
-        picks = _with(to_draw, step.unseen - kept, step.opponent_drew)
-        drawn = jnp.where(has_drawn, jnp.where(is_play, step.played_type.astype(jnp.int8), card), before.drawn)
+        picks = _with(to_draw, step.unseen - kept, step.opponent_drew.astype(jnp.int8))
+        card = jnp.where(is_play, step.played_type, jnp.argmax(special).astype(jnp.int32)).astype(jnp.int8)
+        drawn = jnp.where(has_drawn, card, before.drawn)
         left = jnp.maximum(after.unseen - kept - picks, np.int8(0))
         is_legal, reached = apply_hidden(before, kept + played, drawn, step.action, left, after.color)
         reached = dataclasses.replace(reached, last_action=after.last_action)
         same = jax.tree.leaves(jax.tree.map(lambda a, b: (a == b).all(), reached, after))
         is_legal |= step.action == game.NO_ACTION
-        return jnp.stack(same).all() & (kept.sum(dtype=jnp.int32) == number) & is_legal
+        return jnp.stack(same).all() & (kept.sum(dtype=jnp.int8) == number) & is_legal
 
-    return jax.vmap(is_explained)(jnp.arange(cards.NUM_TYPES, dtype=jnp.int8)).any()
+    return jax.vmap(is_explained)(jnp.eye(cards.NUM_TYPES, dtype=jnp.int8)).any()
 
 
 def _with(some: Array, available: Array, number: Array) -> Array:
@@ -256,15 +261,11 @@ def types_ruled_out(before: Observation, action: ArrayLike, after: Observation) 
 @traced_once
 def fingerprint(observation: Observation) -> Array:
     """Hash an observation, except its last action: uint32[]. Two different ones collide with probability 2^-32."""
-
-    def number(value: Array, shift: int) -> Array:
-        return jnp.asarray(value).astype(jnp.uint32) << np.uint32(shift)
-
     seen = observation
-    counts = number(seen.opponent_count, 0) | number(seen.deck_count, 8) | number(seen.penalty, 16) | number(seen.drawn + 1, 24)
-    table = number(seen.top_rank, 0) | number(seen.color, 4) | number(seen.player, 8) | number(seen.current_player, 9)
-    turn = number(seen.terminated, 10) | number(seen.has_drawn, 11) | number(seen.contested + 1, 12)
-    words = jnp.stack([*bits.pack(seen.hand), *bits.pack(seen.pile), counts, table | turn])
+    counts = seen.opponent_count, seen.deck_count, seen.penalty, seen.drawn, seen.top_rank, seen.color, seen.contested
+    turn = seen.player, seen.current_player, seen.terminated, seen.has_drawn
+    numbers = (jnp.asarray(number).astype(jnp.uint32) for number in (*counts, *turn))
+    words = jnp.stack([*bits.pack(seen.hand), *bits.pack(seen.pile), *numbers])
     # Position-dependent, so that the order of words matters.
     return hash_bits(words, np.arange(1, len(words) + 1, dtype=np.uint32)).sum(dtype=jnp.uint32)
 

@@ -150,9 +150,8 @@ def _draw_and_look(known: Hypotheses, before: Observation, after: Observation, s
     rules, goes_on = before.rules, bool(after.has_drawn)
     known = _draw_unseen(known, step)
     if rules.play_drawn == "auto":
-        is_layable = (cards.COLOR_OF_TYPE < 0) | (cards.COLOR_OF_TYPE == before.color)
-        known = known.where(~is_layable[known.drawn])
-    elif not (rules.play_drawn == "may" and rules.draw_until_playable):
+        known = known.where(~history.layable_types(int(before.color))[known.drawn])
+    elif rules.draw_decides_turn:
         fits = pomdp.in_chunks(partial(_fits, before), known.hands, known.drawn)
         known = known.where(fits == (goes_on == (rules.play_drawn == "may")))
     return known if goes_on else known.without_drawn()

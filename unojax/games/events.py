@@ -27,7 +27,6 @@ import numpy as np
 from unojax import cards, text
 from unojax.belief.history import read_step
 from unojax.observation import Observation
-from unojax.rules import Rules
 from unojax.text.notation import in_notation, parse_counts
 
 Kind = Literal["play", "draw", "pass", "challenge", "count"]
@@ -103,11 +102,6 @@ def cards_due(view: Observation) -> int:
     return due if left >= due else 0
 
 
-def leaves_turn_open(rules: Rules) -> bool:
-    """Return whether the drawn card decides, under these rules, if the turn is over."""
-    return (rules.play_drawn == "may") != rules.draw_until_playable and rules.play_drawn != "auto"
-
-
 def split_words(line: str) -> deque[str]:
     """Split a line of events into upper-case words; cards in parentheses stay together."""
     if found := _LOST_TRACK.match(line):
@@ -166,7 +160,7 @@ def event_between(before: Observation, after: Observation) -> Event:
     if is_mine and drawn.any():
         return Event("draw", text.format_cards(cards.onehot_of(drawn)).replace(" ", ","))
     if not is_mine and int(after.opponent_count) > int(before.opponent_count):
-        is_open = leaves_turn_open(rules) and goes_on
+        is_open = rules.draw_decides_turn and goes_on
         return Event("draw", GOES_ON if is_open else "")
     return Event("draw" if after.terminated else "pass")
 
@@ -217,7 +211,7 @@ def _their_draw(word: str, words: deque[str], view: Observation) -> Event:
         if view.rules.play_drawn == "auto" and not view.penalty:
             return Event("draw", text.format_action(_play(named.strip())))
         raise ValueError(f"cards that the other player draws are not seen: write draw alone, got draw({named})")
-    if detail and not leaves_turn_open(view.rules):
+    if detail and not view.rules.draw_decides_turn:
         raise ValueError("draw+ is for rules under which the card drawn decides whether the turn is over: write draw")
     if detail and view.penalty:
         raise ValueError("the turn is over after a penalty: write draw, not draw+")

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from unojax import cards, game, text
-from unojax.belief.history import apply_hidden, playable_types
+from unojax.belief.history import apply_hidden, layable_types, playable_types
 from unojax.games.choices import legal_actions
 from unojax.games.events import GOES_ON, LOST, WON, Event, cards_due, event_between
 from unojax.games.replay import reshuffled_types
@@ -246,15 +246,12 @@ def _drawn_card(seen: Observation, event: Event, who: str) -> int:
     pool = unseen_types(seen) if seen.deck_count else reshuffled_types(seen)
     what, wanted = "card", np.ones(cards.NUM_TYPES, bool)
     if rules.play_drawn == "auto":
-        lays = (cards.COLOR_OF_TYPE == int(seen.color)) | (cards.COLOR_OF_TYPE < 0)
-        wanted = _named(event)[0] > 0 if event.detail else ~lays
+        wanted = _named(event)[0] > 0 if event.detail else ~layable_types(int(seen.color))
         what = event.detail or "card that is kept"
-    elif rules.play_drawn == "may" and not rules.draw_until_playable:
-        wanted = fits if event.detail == GOES_ON else ~fits
-        what = f"card that {'goes' if event.detail == GOES_ON else 'does not go'} on {_top(seen)}"
-    elif rules.draw_until_playable and rules.play_drawn == "no":
-        wanted = ~fits if event.detail == GOES_ON else fits
-        what = f"card that {'does not go' if event.detail == GOES_ON else 'goes'} on {_top(seen)}"
+    elif rules.draw_decides_turn:
+        is_playable = (event.detail == GOES_ON) == (rules.play_drawn == "may")
+        wanted = fits if is_playable else ~fits
+        what = f"card that {'goes' if is_playable else 'does not go'} on {_top(seen)}"
     options = np.where(wanted, pool, 0)
     if not options.any():
         raise ValueError(f"{who} can't {event}: no {what} is left to draw")
@@ -284,7 +281,7 @@ def _unit(card_type: int) -> np.ndarray:
 
 def fitting_types(seen: Observation) -> np.ndarray:
     """Return the types that match the top card, bool[54]."""
-    return np.asarray(_playable_types(seen.color, seen.top_rank))
+    return playable_types(int(seen.color), int(seen.top_rank))
 
 
 def _top(seen: Observation) -> str:
@@ -303,4 +300,3 @@ def _drawable(seen: Observation, hand: np.ndarray) -> np.ndarray:
 
 
 _apply_hidden = jax.jit(apply_hidden)
-_playable_types = jax.jit(playable_types)

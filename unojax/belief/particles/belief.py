@@ -116,10 +116,14 @@ class Belief:
     @property
     def log_joint(self) -> Array | None:
         """ln P(type, particle), normalised, float32[K, N]; None under a single model."""
-        if self.log_types is None:
-            return None
-        strict = None if self.target is None else self.target.log_likelihood
-        return log_joint(self.log_weights, self.log_likelihood if strict is None else strict, self.log_types)
+        return None if self.log_types is None else log_joint(self.log_weights, self.strict_likelihood, self.log_types)
+
+    @property
+    def strict_likelihood(self) -> Array:
+        """Log likelihood that is -inf for impossible trajectories; without types, log weights that are, float32[N]."""
+        if self.target is None:
+            return self.log_likelihood
+        return self.log_weights if self.target.log_likelihood is None else self.target.log_likelihood
 
     @property
     def target_weights(self) -> Array:

@@ -308,8 +308,7 @@ def _misfits(before: Observation, fits: Array) -> Array:
 
 def _keeps_any_card(rules: Rules) -> bool:
     """Return whether a drawn and kept card reveals nothing about itself at once."""
-    # The turn continues for every card, or for no card.
-    return rules.play_drawn != "auto" and (rules.play_drawn == "may") == rules.draw_until_playable
+    return rules.play_drawn != "auto" and not rules.draw_decides_turn
 
 
 def _shown_of_drawn_card(before: Observation, after: Observation) -> tuple[Array, Array | None]:
@@ -318,8 +317,7 @@ def _shown_of_drawn_card(before: Observation, after: Observation) -> tuple[Array
     if _keeps_any_card(rules):
         return jnp.full((cards.NUM_COLORS, 1), bits.ALL_SLOTS), None
     if rules.play_drawn == "auto":
-        layable = (cards.COLOR_OF_TYPE == before.color) | (cards.COLOR_OF_TYPE < 0)
-        return bits.ALL_SLOTS & ~_cards_of(layable), None
+        return bits.ALL_SLOTS & ~_cards_of(reading.layable_types(before.color)), None
     fits = after.has_drawn == (rules.play_drawn == "may")
     fact = jnp.where(fits, FITS, FAILS) if rules.draw_four_depends_on_hand else None
     return bits.ALL_SLOTS & ~_misfits(before, fits), fact

@@ -37,8 +37,7 @@ def latest_likelihood(belief: Belief) -> LogLikelihood:
     if belief.target is None:
         return LogLikelihood(belief.log_likelihood, None)
     # A trajectory without weight is never picked again, so it may count as impossible.
-    strict = belief.log_weights if belief.target.log_likelihood is None else belief.target.log_likelihood
-    return LogLikelihood(belief.log_likelihood, jnp.isneginf(strict))
+    return LogLikelihood(belief.log_likelihood, jnp.isneginf(belief.strict_likelihood))
 
 
 def weigh(belief: Belief, of: Transition, log_increment: Array, log_lik: Array, options: Options) -> tuple[Array, Info]:
