@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.by_script import session_from
+from tests.cli.by_script import RULES, session_from
+from unojax.games.at_table import Table
 from unojax.games.gamefile import GameFile, read_game, write_game
 from unojax.text import parse_action
 
@@ -48,6 +49,15 @@ def test_a_win_given_away_costs_its_value(run_json, run_text, given_away, tmp_pa
     for words in ("RS was better.", "Win probability", "in the opponent's hand"):
         assert words in page.read_text().replace("&#x27;", "'")
     assert Path(given_away).read_text() == before
+
+
+def test_a_game_at_a_table_is_reviewed_from_its_last_count(run_json, run_text, tmp_path):
+    """Turns keep their numbers in the game, and the reader learns that earlier choices are left out."""
+    table, path = Table("R0 R2 Y1", "R3", rules=RULES), str(tmp_path / "game.json")
+    table.play("r2; y2; y1; they have 2 cards; draw")
+    table.save(path)
+    assert [turn["turn"] for turn in run_json("review", path, *OPTIONS)["turns"]] == [3, 4]
+    assert "after turn 3; earlier choices are not reviewed" in run_text("review", path, *OPTIONS)
 
 
 def test_the_best_play_costs_nothing_and_the_end_is_no_probability(run_json, tmp_path):

@@ -149,11 +149,12 @@ def review(
     advisors = Advisors(agent.judging_wins(), key, num_beliefs=replicates)
     advisor, so_far = advisors.at(seen.back(len(seen.events)))
     for index in range(len(seen.observations)):
-        on_status(f"turn {index} of {len(seen.events)}")
+        number = seen.steps_before + index
+        on_status(f"turn {number} of {seen.num_steps}")
         advisor_before, before = advisor, so_far
         advisor, so_far = advisors.at(seen.back(len(seen.events) - index))
         advisor.check_explained(so_far)
-        row = row_of(seen, index, advisor.look(so_far), number=index)
+        row = row_of(seen, index, advisor.look(so_far), number=number)
         choice = None
         if index and (action := seen.seen[index - 1]).is_mine:
             choice = _choice(advisor_before, action.action, before, replicates)

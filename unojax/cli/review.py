@@ -59,7 +59,7 @@ class Review:
         if not turns:
             return EXIT_INTERRUPTED
         if stopped:
-            output.note("review", f"stopped after turn {turns[-1].number} of {len(played.events)}")
+            output.note("review", f"stopped after turn {turns[-1].number} of {played.num_steps}")
         if self.html is not None:
             output.write_file("--html", self.html, _page(game, turns, player))
 

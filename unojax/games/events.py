@@ -104,14 +104,19 @@ def cards_due(view: Observation) -> int:
 
 def split_words(line: str) -> deque[str]:
     """Split a line of events into upper-case words; cards in parentheses stay together."""
-    if found := _LOST_TRACK.match(line):
-        return deque([f"={int(found[1])}"])
-    if found := _NUMBERED_DRAW.match(line):
-        return deque(["DRAW", f"#{_NUMBERS.get(found[1].lower(), found[1])}"])
-    line = in_notation(line)
+    return deque(word for part in line.split(";") for word in _words_of_part(part))
+
+
+def _words_of_part(part: str) -> list[str]:
+    """Split a part of a line, between semicolons, into words."""
+    if found := _LOST_TRACK.match(part):
+        return [f"={int(found[1])}"]
+    if found := _NUMBERED_DRAW.match(part):
+        return ["DRAW", f"#{_NUMBERS.get(found[1].lower(), found[1])}"]
+    part = in_notation(part)
     for pattern, written in _SHORT_FORMS:
-        line = pattern.sub(written, line)
-    return deque(_WORD.findall(line))
+        part = pattern.sub(written, part)
+    return _WORD.findall(part)
 
 
 def next_event(words: deque[str], view: Observation, names: tuple[str, str]) -> Event:

@@ -71,6 +71,8 @@ def facts(turns: list[ReviewedTurn], agent: SearchAgent, game: GameFile, *, how:
         "Choices": f"{len(chosen)}, {costly} of them worse than another play by more than two standard errors",
         "Cost": f"{percent(total, error)} points of win probability in all",
     }
+    if first := turns[0].number:
+        rows["Begins"] = f"after turn {first}; earlier choices are not reviewed"
     score = mean_score(turns)
     if score is not None:
         rows["Belief"] = f"log score {score:.2f}: mean over turns of ln P(cards that the other player held)"
