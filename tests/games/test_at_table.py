@@ -106,7 +106,8 @@ SHORT_FORMS = {
     "R5 W+4:B draw(R2,R3,R4,G7)": ["r5 w4b d r2 r3 r4 g7"],
     "R5 =5": ["r5 =5", "r5; they have 5 cards", "r5; = 5"],
     "R5 =5 R+2 draw(R1,G6)": ["r5; they hold 5; r+2; d r1 g6"],
-    "R5 draw draw(R2)": ["r5; draw 1 card; d r2"],
+    "R5 draw draw(R2)": ["r5; draw 1 card; d r2", "r5; draw 1 card, draw 1 r2"],
+    "R5 R+2 draw(R1,G6) R7": ["r5; r+2; draw 2 r1 g6; r7", "r5; r+2; draw two cards: red 1, green 6; r7"],
 }
 
 

@@ -41,7 +41,7 @@ EVENT_HELP: Final = (
 _LOST_TRACK: Final = re.compile(
     r"^\s*(?:they\s+(?:have|hold)|lost\s+track\W*(?:they\s+(?:have|hold))?|=)\s*(\d+)(?:\s+cards?)?\s*$", re.I
 )
-_NUMBERED_DRAW: Final = re.compile(r"^\s*d(?:raw)?s?\s+(\d+|two|four|six)(?:\s+cards?)?\s*$", re.I)
+_NUMBERED_DRAW: Final = re.compile(r"^\s*d(?:raw)?s?\s+(\d+|two|four|six)(?:\s+cards?)?(?:$|[\s:,]+(.*))", re.I)
 _NUMBERS: Final = {"two": 2, "four": 4, "six": 6}
 _SHORT_FORMS: Final = (
     (re.compile(r"\bW4"), "W+4"),
@@ -112,7 +112,7 @@ def _words_of_part(part: str) -> list[str]:
     if found := _LOST_TRACK.match(part):
         return [f"={int(found[1])}"]
     if found := _NUMBERED_DRAW.match(part):
-        return ["DRAW", f"#{_NUMBERS.get(found[1].lower(), found[1])}"]
+        return ["DRAW", f"#{_NUMBERS.get(found[1].lower(), found[1])}", *_words_of_part(found[2] or "")]
     part = in_notation(part)
     for pattern, written in _SHORT_FORMS:
         part = pattern.sub(written, part)
