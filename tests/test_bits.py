@@ -70,6 +70,15 @@ def test_sets_are_packed_unpacked_counted_and_selected():
         np.testing.assert_array_equal(jax.jit(bits.word_at)(packed(), index), packed()[index])
 
 
+def test_two_sets_are_combined_and_a_type_has_a_colour_and_a_rank():
+    sets, others = labelled_sets(), np.roll(labelled_sets(), 1, axis=0)
+    for combine, expected in ((bits.both, sets & others), (bits.either, sets | others), (bits.without, sets & ~others)):
+        np.testing.assert_array_equal(slots_of(combine(packed(), words_of(others))), expected)
+    color, rank = bits.color_and_rank(np.arange(cards.NUM_TYPES))
+    np.testing.assert_array_equal(color, np.maximum(cards.COLOR_OF_TYPE, 0))
+    np.testing.assert_array_equal(rank, cards.RANK_OF_TYPE)
+
+
 def test_constants_and_ranks_are_those_of_the_layout():
     copies = cards.COPY_OF_SLOT[:27]
     for constant, is_in in (

@@ -127,6 +127,16 @@ def map_words(fn, *sets: Words | StaticWords) -> Words:
     return w0, w1, w2, w3
 
 
+def both(words: Words | StaticWords, others: Words | StaticWords) -> Words:
+    """Return the intersection of two labelled sets."""
+    return map_words(lambda word, other: word & other, words, others)
+
+
+def either(words: Words | StaticWords, others: Words | StaticWords) -> Words:
+    """Return the union of two labelled sets."""
+    return map_words(lambda word, other: word | other, words, others)
+
+
 def without(words: Words | StaticWords, others: Words | StaticWords) -> Words:
     """Remove the cards of another set. The difference of nested canonical sets is labelled, and has the types of the rest."""
     return map_words(lambda word, other: word & ~other, words, others)
@@ -191,7 +201,7 @@ def matching(color: Array, rank: Array) -> Words:
 @traced_once
 def playable(hand: Words, color: Array, rank: Array) -> Words:
     """Return the options of a labelled or canonical hand on a top card; see `matching`."""
-    return map_words(lambda held, match: held & match, types(hand), matching(color, rank))
+    return both(types(hand), matching(color, rank))
 
 
 @traced_once

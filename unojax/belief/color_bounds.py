@@ -127,8 +127,8 @@ def draw_hands(key: Array, bounds: Array, observation: Observation, number: int)
         rest = left[:, None] - _OF_KIND
         logits = log_ways[kind] + jnp.where(rest >= 0, made[kind + 1][jnp.maximum(rest, 0)], -jnp.inf)
         taken = jax.random.categorical(key_number, logits).astype(jnp.int32)
-        of_kind = bits.map_words(lambda word, mask: word & mask, unseen, _MASKS[kind])
-        hands = bits.map_words(jnp.bitwise_or, hands, gain(key_cards, bits.empty(hands[0]), of_kind, taken))
+        of_kind = bits.both(unseen, _MASKS[kind])
+        hands = bits.either(hands, gain(key_cards, bits.empty(hands[0]), of_kind, taken))
         left -= taken
     return hands
 

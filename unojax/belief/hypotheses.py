@@ -23,7 +23,7 @@ from unojax.belief import history
 from unojax.belief.history import Step
 from unojax.belief.opponents import OpponentModel, likelihood_of, uniform_opponent
 from unojax.observation import Observation
-from unojax.table.options import of_type, playable
+from unojax.table.options import fits_top
 
 _WAYS: Final = np.array([[math.comb(copies, drawn) for drawn in range(5)] for copies in range(5)], np.float64)
 """C(n, k) for the copies of one type."""
@@ -193,7 +193,5 @@ def _ask(before: Observation, action: Array, hands: Array, drawn: Array, *, oppo
 @jax.jit
 def _fits(before: Observation, hands: Array, drawn: Array) -> Array:
     """Return for each hand, which holds the card drawn, whether that card may be played."""
-    alone = of_type(*bits.color_and_rank(drawn))
     top = before.color.astype(jnp.uint32), before.top_rank.astype(jnp.uint32)
-    on_top = playable(bits.pack(cards.onehot(hands)), *top, before.rules)
-    return bits.any_of(bits.map_words(jnp.bitwise_and, on_top, alone)) != 0
+    return fits_top(bits.pack(cards.onehot(hands)), bits.color_and_rank(drawn), top, before.rules)

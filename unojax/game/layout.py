@@ -97,7 +97,7 @@ def _lay_out(hand_0: Words, hand_1: Words, deck: Words, pile: Words) -> tuple[Wo
     everything = bits.merge(not_in_pile, pile)
     pile = bits.without(everything, not_in_pile)
     hand_1 = bits.without(in_hands, hand_0)
-    low, high = (bits.map_words(lambda a, b: a | b, hand, pile) for hand in (hand_0, hand_1))
+    low, high = (bits.either(hand, pile) for hand in (hand_0, hand_1))
     return low, high
 
 

@@ -81,7 +81,7 @@ def narrow(policy: PackedPolicy, view: View, legal: Words) -> Words:
 
 def prefer(legal: Words, favoured: Words) -> Words:
     """Return the favoured legal options, or all if none is favoured."""
-    both = bits.map_words(lambda a, b: a & b, legal, favoured)
+    both = bits.both(legal, favoured)
     return bits.where(bits.any_of(both) != 0, both, legal)
 
 

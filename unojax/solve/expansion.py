@@ -239,7 +239,7 @@ def _pick(rows: Array, place: Array, nth: Array, coins: Array, allowed: Array, *
     is_card = table.is_card_drawn(move)
     goes_on = (meta.phase < table.PLAY) | (meta.to_draw > 0) | table.is_reshuffle(move)
     same_draw = is_card & (meta.to_draw > 0) & (meta.player == node.meta.player)
-    copies = bits.count(bits.map_words(lambda a, b: a & b, node.deck, bits.type_mask(word, rank)))
+    copies = bits.count(bits.both(node.deck, bits.type_mask(word, rank)))
     what = jnp.where(
         node.is_decision, word * np.uint32(cards.NUM_RANKS) + rank, word * np.uint32(cards.SLOTS_PER_COLOR) + position
     )

@@ -130,7 +130,7 @@ class Table(NamedTuple):
             return bits.without(low, high)
         if owner == HAND_1:
             return bits.without(high, low)
-        return bits.map_words(lambda a, b: a & b, low, high)
+        return bits.both(low, high)
 
 
 def new_table(like: Array, rules: Rules) -> Table:

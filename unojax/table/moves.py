@@ -166,9 +166,7 @@ def _last_drawn(table: Table, node: Node, pick: Picked, ends_draw: Array, rules:
         fits = (rank >= cards.WILD) | (pick.word == meta.color)
         return is_plain & fits, (is_plain & ~fits if rules.draw_until_playable else never) | (ends_draw & starts)
     hand = bits.insert(node.hand, pick.word, jnp.uint32(1) << pick.position)
-    alone = options.of_type(pick.word, rank)
-    on_top = options.playable(hand, meta.color, meta.rank, rules)
-    fits = bits.any_of(bits.map_words(lambda a, b: a & b, alone, on_top)) != 0
+    fits = options.fits_top(hand, (pick.word, rank), (meta.color, meta.rank), rules)
     goes_on = never
     if rules.play_drawn == "may":
         goes_on |= is_plain & fits

@@ -116,6 +116,11 @@ def of_type(color: Array, rank: Array) -> Words:
     return w0, w1, w2, w3
 
 
+def fits_top(hand: Words, card: tuple[Array, Array], top: tuple[Array, Array], rules: Rules) -> Array:
+    """Return whether a card of a hand may be played on the top card, without a penalty; cards as colour and rank: bool[...]."""
+    return bits.any_of(bits.both(playable(hand, *top, rules), of_type(*card))) != 0
+
+
 def has_drawable(deck_count: Array, pile_count: Array, rules: Rules) -> Array:
     """Return whether there is a card to draw, in the deck or after a reshuffle."""
     return deck_count + pile_count > (0 if rules.reshuffle_top else 1)

@@ -34,7 +34,7 @@ from unojax.device import control
 from unojax.observation import Observation
 from unojax.rules import Rules
 from unojax.table import Turn, options_of
-from unojax.table.options import has_drawable, of_type, pick_of_type, playable
+from unojax.table.options import fits_top, has_drawable, pick_of_type
 from unojax.view import View
 
 SOFTENED: Final = 1 / 32
@@ -152,8 +152,7 @@ def choice_prob(hand: Words, drawn: Array | None, record: Record, opponent: Oppo
 
 def card_fits(hand: Words, turn: Turn, rules: Rules) -> Array:
     """Return whether the turn's drawn card, in the hand, may be played on the top card: bool[N]."""
-    on_top = playable(hand, turn.color, turn.rank, rules)
-    return bits.any_of(map_words(lambda a, b: a & b, on_top, of_type(turn.drawn_color, turn.drawn_rank))) != 0
+    return fits_top(hand, (turn.drawn_color, turn.drawn_rank), (turn.color, turn.rank), rules)
 
 
 def turn_of(drawn: Array | None, record: Record, rules: Rules) -> Turn:

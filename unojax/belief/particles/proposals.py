@@ -78,8 +78,8 @@ def condition_on_play(
     slot, old = rows.once(history, find)
     out = jnp.where(found & ~holds, old, RELEASED)
 
-    deck = map_words(lambda d, o, c: (d | o) & ~c, as_words(now.deck), card_words(out), card_words(label))
-    others = map_words(lambda a, b: a & b, insertable(rows, now, history, slot), deck)
+    deck = bits.without(bits.either(as_words(now.deck), card_words(out)), card_words(label))
+    others = bits.both(insertable(rows, now, history, slot), deck)
     share_at = rows.at(shares, jnp.minimum(slot.astype(jnp.int32), history.max_slots - 1))
     weight = jnp.where(_exchangeable(rows, now, history, slot, old, is_barred), share_at, np.uint32(0)).astype(jnp.float32)
     log_weight = -jnp.log1p(bits.count(others).astype(jnp.float32) * weight / jnp.maximum(total, 1).astype(jnp.float32))
@@ -98,11 +98,11 @@ def condition_on_drawn_play(
     """Condition on a play of the card just drawn, in the slot filled last. The weights are the complete evidence."""
     slot = history.num_slots - 1
     drawn = now.labels[slot]
-    in_deck = map_words(lambda d, c: d | c, as_words(now.deck), card_words(drawn))
-    copies = map_words(lambda d, t: d & t, in_deck, bits.type_mask(color, rank))
+    in_deck = bits.either(as_words(now.deck), card_words(drawn))
+    copies = bits.both(in_deck, bits.type_mask(color, rank))
     label = rows.once(history, lambda: random_card(hash_bits(random, _COPY), copies))
     could_hold = insertable(rows, now, history, slot)
-    others = map_words(lambda a, d, c: a & d & ~c, could_hold, in_deck, card_words(label))
+    others = bits.without(bits.both(could_hold, in_deck), card_words(label))
     fits = takes_type(history, color, rank)[slot] & (bits.any_of(copies) != 0)
     log_weight = jnp.log(bits.count(copies).astype(jnp.float32)) - jnp.log1p(bits.count(others).astype(jnp.float32))
     after = now._replace(
@@ -140,7 +140,7 @@ def condition_on_absence(
         ruled_out = as_words(rows.at(forbidden, slot))
         # Possible cards of this slot given all other slots: its own and those in the deck.
         could_hold = insertable(rows, now, history, slot)
-        free = map_words(lambda a, d, c: a & (d | c), could_hold, as_words(deck), card_words(row))
+        free = bits.both(could_hold, bits.either(as_words(deck), card_words(row)))
         good = bits.without(free, ruled_out)
         num_good, num_free = bits.count(good).astype(jnp.float32), bits.count(free).astype(jnp.float32)
         offends = contains(ruled_out, row)
@@ -173,12 +173,12 @@ def condition_on_seen_draw(
     holds, is_barred = contains(as_words(now.hand), label), contains(as_words(now.recycled), label)
     slot = rows.find(history, now.labels, label)
     could_hold = insertable(rows, now, history, slot)
-    free = map_words(lambda a, d: a & d, could_hold, as_words(now.deck))
+    free = bits.both(could_hold, as_words(now.deck))
     changes = holds & contains(could_hold, label) & (bits.any_of(free) != 0)
     # The label of the replacement, or the card's own.
     new = rows.once(history, lambda: jnp.where(changes, random_card(hash_bits(random, _NEW), free), label))
     changed = new != label
-    deck = map_words(lambda d, c, n: d & ~(c | n), as_words(now.deck), card_words(label), card_words(new))
+    deck = bits.without(as_words(now.deck), bits.either(card_words(label), card_words(new)))
     after = now._replace(
         hand=jnp.where(changed, now.hand ^ card_of(label) ^ card_of(new), now.hand),
         deck=now.deck & ~(card_of(label) | card_of(new)),
@@ -189,7 +189,7 @@ def condition_on_seen_draw(
 
     def share(slot: ArrayLike) -> Array:
         could_hold = takes[slot] & _exchangeable(rows, now, history, slot, after.labels[slot], is_barred)
-        others = map_words(lambda a, d: a & d, insertable(rows, now, history, slot), deck)
+        others = bits.both(insertable(rows, now, history, slot), deck)
         return jnp.where(could_hold, 1.0 / (bits.count(others) + np.uint32(1)).astype(jnp.float32), 0.0)
 
     total = rows.total(history, share, jnp.zeros(random.shape, jnp.float32))
@@ -204,7 +204,7 @@ def draw_unseen(
     `could_be` (uint32[4, 1]) are the cards consistent with the rest of the turn; None: any card.
     """
     deck = as_words(now.deck)
-    fitting = deck if could_be is None else map_words(lambda d, c: d & c, deck, as_words(could_be))
+    fitting = deck if could_be is None else bits.both(deck, as_words(could_be))
     label = rows.once(history, lambda: random_card(hash_bits(random, _NEW), fitting))
     log_weight = jnp.zeros(random.shape, jnp.float32)
     if could_be is not None:
@@ -258,8 +258,8 @@ def propose(rows: Rows, random: Array, now: Trajectories, history: PublicHistory
     has_slot = slot < history.num_slots.astype(slot.dtype)
     out = rows.once(history, lambda: rows.label_at(now.labels, jnp.where(has_slot, slot, 0)))
     could_hold = insertable(rows, now, history, slot)
-    unseen = map_words(lambda h, d: h | d, as_words(now.hand), as_words(now.deck))
-    others = map_words(lambda a, u, c: a & u & ~c, could_hold, unseen, card_words(out))
+    unseen = bits.either(as_words(now.hand), as_words(now.deck))
+    others = bits.without(bits.both(could_hold, unseen), card_words(out))
     new = rows.once(history, lambda: random_card(hash_bits(random, _NEW), others))
     # The other card may lie in another slot of the hand; then the two slots swap.
     other = rows.find(history, now.labels, new)
@@ -316,7 +316,7 @@ def _exchangeable(rows: Rows, now: Trajectories, history: PublicHistory, slot: A
 def _random_copy(rows: Rows, random: Array, now: Trajectories, history: PublicHistory, color: Array, rank: Array) -> Array:
     """Pick a random unseen card of a type: uint8[N] labels."""
     of_type = bits.type_mask(color, rank)
-    copies = map_words(lambda h, d, t: (h | d) & t, as_words(now.hand), as_words(now.deck), of_type)
+    copies = bits.both(bits.either(as_words(now.hand), as_words(now.deck)), of_type)
     return rows.once(history, lambda: random_card(hash_bits(random, _COPY), copies))
 
 
