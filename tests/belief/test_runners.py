@@ -15,24 +15,27 @@ from tests.belief import test_proposals as crafted
 from tests.belief.games import RULES, games_of
 from tests.belief.models import choosy_opponent
 from tests.helpers import assert_trees_equal, num_turns
-from unojax import cards
+from unojax import bits, cards
 from unojax.belief import Belief, Info, belief_init, belief_update, uniform_opponent
 from unojax.belief.opponents import Family, Opponent, PolicyOpponent
-from unojax.belief.particles import parallel, proposals, schedule, stages
+from unojax.belief.particles import parallel, proposals, public, schedule, stages
 from unojax.belief.particles.likelihood import Exchange, LogLikelihood, log_likelihood
+from unojax.belief.particles.public import FAILS, FITS, HOLDS_COLOR, PublicHistory, Record, encode
 from unojax.belief.particles.rows import PARALLEL, SERIAL
-from unojax.belief.particles.trajectory import Trajectories
+from unojax.belief.particles.trajectory import RELEASED, Trajectories
 from unojax.belief.particles.weighing import Options
 from unojax.device.batching import Agenda, put_in_columns, put_rows, take_rows
 from unojax.device.random_bits import threefry_words
 from unojax.observation import Observation
 from unojax.policies import POLICIES
+from unojax.table import Picked
+from unojax.view import View
 
 PROGRAMS: Final = 200  # in the slow part, several for each rule set
 
 NUM_LANES, NUM_STEPS, NUM_PARTICLES = 24, 20, 32
-LANES, BLOCK_LANES = 4 * NUM_PARTICLES, 10 * NUM_PARTICLES
-"""Four games at a time, and ten blocks of records; or in rejuvenation as many as one game can have."""
+LANES = 4 * NUM_PARTICLES
+"""Four games at a time, and as many blocks of records as one game can have."""
 CAPACITY = {"max_slots": 28, "max_plays": 8}
 PACKED = Family((uniform_opponent, PolicyOpponent(POLICIES["scarcest-color"], tremble=0.1)))
 CASES: list[tuple[str, Opponent]] = [
@@ -75,7 +78,6 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "SHORT", 8)
     monkeypatch.setattr(parallel, "MOVES_AT_A_TIME", 4)
     monkeypatch.setattr(parallel, "LANES", dict.fromkeys(parallel.LANES, LANES))
-    monkeypatch.setattr(parallel, "BLOCK_LANES", dict.fromkeys(parallel.BLOCK_LANES, BLOCK_LANES))
 
 
 def assert_same(one: Any, other: Any, name: str) -> None:
@@ -160,12 +162,12 @@ def test_all_hands_of_the_past_at_once() -> None:
     history = dataclasses.replace(crafted.crafted_history(), deal=np.array([1, 6, 0, -1], np.int32))
     log_types = np.log(np.array([0.5, 0.25, 0.25], np.float32))
     # The first of three games is another one, whose likelihoods are not wanted.
-    at, wanted = np.array([1, 0, 1]), np.array([False, True, True])
+    at, wanted, since = np.array([1, 0, 1]), np.array([False, True, True]), np.zeros(3, np.int32)
     several = partial(jax.tree.map, lambda x: jnp.stack([x] * 3))
 
     @jax.jit
     def both(past: schedule.Past, now: Trajectories, exchange: Exchange | None = None) -> tuple[jax.Array, jax.Array]:
-        found = schedule.log_likelihoods(past, several(now), several(history), family, several(seen), several(exchange))
+        [found] = schedule.log_likelihoods(past, several(now), several(history), family, several(seen), several(exchange))
         return found.softened[1:], log_likelihood(now, history, family, seen, exchange).softened
 
     @jax.jit
@@ -181,7 +183,7 @@ def test_all_hands_of_the_past_at_once() -> None:
         now, _, accepted = proposals.accept(SERIAL, now, history, proposal, before, proposed, log_types)
         return schedule.exchanged(past, several(history), several(proposal.exchange), several(accepted)), now
 
-    past = jax.jit(lambda now: schedule.past_of(several(now), at, several(history), seen.rules, wanted, 8))(now)
+    past = jax.jit(lambda now: schedule.past_of(several(now), at, several(history), since, seen.rules, wanted, 8))(now)
     pairs = [both(past, now)]
     for place in range(2):
         proposal = propose(np.int32(place), now)
@@ -193,6 +195,102 @@ def test_all_hands_of_the_past_at_once() -> None:
         assert len(np.unique(np.asarray(replayed))) > 2
         for of_game in np.asarray(of_past):
             np.testing.assert_allclose(of_game, replayed, rtol=1e-5, atol=1e-5)
+
+
+@dataclasses.dataclass(frozen=True)
+class CountingOpponent:
+    """Takes any choice for possible, the likelier the more options and cards there are."""
+
+    def __call__(self, observation: Observation, legal_mask: jax.Array) -> jax.Array:
+        return legal_mask.astype(jnp.float32)
+
+    def likelihood(self, view: View, legal: bits.Words, played: Picked) -> jax.Array:
+        return (1.0 + bits.count(legal) + bits.count(view.hand)).astype(jnp.float32) / 100
+
+
+def random_past(rng: np.random.Generator, like: Observation) -> tuple[Trajectories, PublicHistory, int]:
+    """Return particles that have played their oldest cards, a history of plays and revealed facts, and the first live slot."""
+    num_slots, num_records = 21, 14
+    played = np.arange(num_records) % 4 < 3
+    num_played = played.sum()
+    slots_before = np.maximum(np.sort(rng.integers(3, num_slots, num_records)), np.cumsum(played))
+    every = np.array([32 * word + position for word in range(4) for position in range(27)], np.uint8)
+    order = np.stack([rng.permutation(every) for _ in range(NUM_PARTICLES)], 1)
+    labels = np.full((24, NUM_PARTICLES), RELEASED)
+    labels[:num_slots] = order[:num_slots] | np.where(np.arange(num_slots) < num_played, RELEASED, np.uint8(0))[:, None]
+    played_labels = np.full((16, NUM_PARTICLES), RELEASED)
+    played_labels[np.flatnonzero(played)] = order[:num_played]
+    hand, deck = (crafted.sets_of(part.T.tolist()) for part in (order[num_played:num_slots], order[num_slots:]))
+    nothing = np.zeros_like(hand)
+
+    def number(*choices: int) -> np.ndarray:
+        return np.resize(rng.choice(choices, num_records), 16).astype(np.int32)
+
+    color, rank = number(0, 1, 2, 3), number(*range(cards.NUM_RANKS))
+    action = np.where(np.resize(played, 16), color * cards.NUM_RANKS + rank, number(FITS, FAILS, HOLDS_COLOR))
+    record = Record(
+        pile=np.zeros((16, 4), np.uint32),
+        slots_before=np.resize(slots_before, 16).astype(np.int32),
+        action=action.astype(np.int32),
+        last_action=number(3, cards.DRAW),
+        play_color=color,
+        play_rank=rank,
+        color=number(0, 1, 2, 3),
+        rank=number(*range(cards.NUM_RANKS)),
+        observer_count=number(3),
+        deck_count=number(20),
+        penalty=number(0, 0, 2),
+        contested=number(-1, 0, 1),
+        has_drawn=number(0, 1) > 0,
+    )
+    history = dataclasses.replace(
+        public.empty(max_slots=24, max_records=16),
+        allowed=np.full((cards.NUM_COLORS, 24), bits.ALL_SLOTS),
+        num_slots=np.int32(num_slots),
+        records=encode(jax.tree.map(jnp.asarray, record)),
+        num_records=np.int32(num_records),
+        deal=np.array([like.rules.hand_size, 20, 0, -1], np.int32),
+    )
+    return jax.tree.map(jnp.asarray, Trajectories(hand, deck, nothing, nothing, labels, played_labels)), history, int(num_played)
+
+
+def test_rejuvenation_needs_the_later_records_alone() -> None:
+    """Records from before the oldest live slot and later ones add up to all; an exchange changes the later ones alone."""
+    opponent, rng = CountingOpponent(), np.random.default_rng(0)
+    seen = jax.tree.map(lambda x: x[0], views_at("official", 0)[0])
+    assert seen.rules.tells_of_hands and seen.rules.keeps_account
+    pasts = [random_past(rng, seen) for _ in range(2)]
+    now, history = (jax.tree.map(lambda *xs: jnp.stack(xs), *parts) for parts in list(zip(*pasts, strict=True))[:2])
+    like = jax.tree.map(lambda x: jnp.stack([x] * 2), seen)
+    oldest = parallel.oldest_live_slots(now)
+    assert oldest.tolist() == [first for _, _, first in pasts]
+
+    @jax.jit
+    def both(oldest: jax.Array, now: Trajectories, history: PublicHistory) -> Any:
+        def propose(random: jax.Array, now: Trajectories, history: PublicHistory) -> Exchange:
+            slot = SERIAL.nth_live(history, now.labels, jnp.int32(2))
+            return proposals.propose(SERIAL, random, now, history, slot).exchange
+
+        def replayed(now: Trajectories, history: PublicHistory, exchange: Exchange | None) -> LogLikelihood:
+            return log_likelihood(now, history, opponent, seen, exchange)
+
+        def of_past(since: jax.Array, exchange: Exchange | None = None, split: jax.Array | None = None) -> list[LogLikelihood]:
+            past = schedule.past_of(now, jnp.arange(2), history, since, seen.rules, jnp.ones(2, bool), 20)
+            return schedule.log_likelihoods(past, now, history, opponent, like, exchange, split)
+
+        random = threefry_words((jnp.uint32(0), jnp.uint32(1)), now.hand.shape[-1])[0]
+        exchange = jax.vmap(partial(propose, random))(now, history)
+        early, late = of_past(jnp.zeros(2, jnp.int32), split=oldest)
+        [later], [changed] = of_past(oldest), of_past(oldest, exchange)
+        of_all = jax.vmap(partial(replayed, exchange=None))(now, history), jax.vmap(replayed)(now, history, exchange)
+        return (early.plus(late), late, early.plus(changed)), (of_all[0], later, of_all[1]), early
+
+    found, expected, early = jax.device_get(both(oldest, now, history))
+    assert_same(expected, found, "later records")
+    assert (early.softened < 0).all() and early.is_impossible.any()
+    for log_lik in expected:
+        assert np.isfinite(log_lik.softened).all() and 0 < log_lik.is_impossible.mean() < 1
+    assert not np.allclose(expected[0].softened, expected[2].softened)
 
 
 def test_an_accelerator_updates_all_games_of_nested_batches_together(monkeypatch: pytest.MonkeyPatch) -> None:

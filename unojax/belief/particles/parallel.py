@@ -23,7 +23,7 @@ from unojax.belief.particles.likelihood import LogLikelihood
 from unojax.belief.particles.public import PublicHistory
 from unojax.belief.particles.rows import PARALLEL
 from unojax.belief.particles.stages import STAGES, Stage, Transition, read_transition, stages_of
-from unojax.belief.particles.trajectory import Trajectories, random_of_round
+from unojax.belief.particles.trajectory import RELEASED, Trajectories, random_of_round
 from unojax.belief.particles.weighing import (
     REINITIALISATION,
     REJUVENATION,
@@ -44,14 +44,18 @@ from unojax.rules import Rules
 
 SHORT: Final = 64
 """Number of slots that suffices for nearly all games: in uniform play all but one in two hundred."""
-LANES: Final = {"rejuvenation": 2**17, "last rejuvenation": 2**14, "likelihood": 2**20, "reset": 2**13, "more": 2**15}
+LANES: Final = {
+    "rejuvenation": 3 * 2**16,
+    "last rejuvenation": 2**16,
+    "likelihood": 3 * 2**18,
+    "reset": 2**13,
+    "more": 2**15,
+}
 """Particles that a GPU works on at a time, besides those of `Stage.lanes`; "more" are the stages of games with many slots, and
 later rounds."""
-BLOCK_LANES: Final = {"likelihood": 5 * 2**19}
-"""Blocks of records that a GPU works on at a time, times particles."""
-BLOCK_SHARES: Final = {"rejuvenation": 1 / 12, "last rejuvenation": 1 / 6}
+BLOCK_SHARES: Final = {"likelihood": 1 / 13, "rejuvenation": 1 / 9, "last rejuvenation": 1 / 12}
 """Blocks of records that a GPU works on at a time, as a share of the most that the games of a chunk can have."""
-MOVES_AT_A_TIME: Final = 12
+MOVES_AT_A_TIME: Final = 8
 """Rejuvenation moves between two checks for games that need more."""
 
 
@@ -85,7 +89,6 @@ def update_games(
     short, stages = min(SHORT, max_slots), stages_of(rules)
     later = (~is_long(history)).astype(jnp.int32)
     chunks = chunks_for(num_games, num_particles, max_slots, history.max_records)
-    blocks = jax.vmap(partial(schedule.num_blocks, rules=rules))(history)
     agenda = Agenda(due_stages(of, rules), num_games)
 
     work = Work(beliefs.trajectories, jnp.zeros_like(beliefs.log_weights), random)
@@ -95,19 +98,29 @@ def update_games(
             task = partial(_work_on, stage=stage, number=number, of=of, slots=slots, begun=begun)
             work = agenda.do(name, chunks[name].games, task, work)
 
-    def replay(index: Array, at: Array, log_lik: LogLikelihood) -> LogLikelihood:
-        part, wanted = take_rows(history, at), at < num_games
-        past = schedule.past_of(work.now, at, part, rules, wanted, chunks["likelihood"].blocks)
-        replayed = schedule.log_likelihoods(past, work.now, part, options.opponent, take_rows(before, at))
-        return jax.tree.map(lambda rows, new: put_rows(rows, at, new), log_lik, replayed)
+    # Rejuvenation changes no hand from before these slots were filled, so it replays the later records only; or all, if the
+    # likelihood of the earlier ones alone is unknown.
+    since = jnp.where(of.changes_likelihood, oldest_live_slots(work.now), 0)
 
-    log_lik = jax.vmap(latest_likelihood)(beliefs)
-    log_lik = agenda.do("likelihood", chunks["likelihood"].games, replay, log_lik, blocks, chunks["likelihood"].blocks)
+    def replay(index: Array, at: Array, state: tuple[LogLikelihood, LogLikelihood]) -> tuple[LogLikelihood, LogLikelihood]:
+        part, wanted = take_rows(history, at), at < num_games
+        past = schedule.past_of(work.now, at, part, jnp.zeros_like(at), rules, wanted, chunks["likelihood"].blocks)
+        seen, split = take_rows((before, since), at)
+        early, late = schedule.log_likelihoods(past, work.now, part, options.opponent, seen, split=split)
+        return jax.tree.map(lambda rows, new: put_rows(rows, at, new), state, (early, early.plus(late)))
+
+    latest = jax.vmap(latest_likelihood)(beliefs)
+    log_liks = jax.tree.map(jnp.zeros_like, latest), latest
+    blocks = jax.vmap(schedule.num_blocks)(history, jnp.zeros_like(since))
+    log_liks = agenda.do("likelihood", chunks["likelihood"].games, replay, log_liks, blocks, chunks["likelihood"].blocks)
+    log_lik = log_liks[1]
     log_weights, info = jax.vmap(partial(weigh, options=options))(beliefs, of, work.log_increment, log_lik.softened)
     moves_due = jax.vmap(partial(num_moves_due, num_particles=num_particles, num_moves=options.num_moves))(info)
     agenda = Agenda({"rejuvenation": due_moves(info, moves_due)}, num_games)
+    blocks = jax.vmap(schedule.num_blocks)(history, since)
+    ancestors = jax.vmap(lambda words, log_weights: resample.systematic(uniform_of(words[0]), log_weights))(of.words, log_weights)
     # Make these zeros in the kernel that makes the sizes, instead of a separate one.
-    state = (work.now, log_lik, jnp.minimum(info.ess, 0.0))
+    state = (work.now, *log_liks, jnp.minimum(info.ess, 0.0))
     # Few games need more than the first visit, so the last visits are in smaller chunks.
     for name, leave in (("rejuvenation", chunks["last rejuvenation"].games), ("last rejuvenation", 0)):
         chunk = chunks[name]
@@ -116,14 +129,15 @@ def update_games(
             num_blocks=chunk.blocks,
             of=of,
             random=random,
-            log_weights=log_weights,
+            ancestors=ancestors,
+            since=since,
             moves_due=moves_due,
             log_types=log_types,
             options=options,
         )
         with jax.named_scope(name):
             state = agenda.do("rejuvenation", chunk.games, move, state, blocks, chunk.blocks, leave)
-    now, moved_lik, acceptance = state
+    now, _, moved_lik, acceptance = state
 
     updated = jax.vmap(conditioned)(beliefs, of, after, info, log_weights, now, moved_lik.softened)
     if rules.tells_of_hands:
@@ -159,6 +173,11 @@ def due_moves(info: Info, moves_due: Array) -> Array:
     return jnp.where(info.resampled, jnp.maximum(-(-moves_due // MOVES_AT_A_TIME), 1), 0)
 
 
+def oldest_live_slots(now: Trajectories) -> Array:
+    """Return the first slot of each game that is live in some particle: int32[G]."""
+    return (now.labels < RELEASED).any(-1).argmax(-1).astype(jnp.int32)
+
+
 class Chunk(NamedTuple):
     """Unit of work of a GPU: a number of games, or as many of them as have at most a number of blocks of records (0: any)."""
 
@@ -171,9 +190,7 @@ def chunks_for(num_games: int, num_particles: int, max_slots: int, max_records: 
     lanes = {stage.name: stage.lanes for stage in STAGES} | {f"more {stage.name}": LANES["more"] for stage in STAGES} | LANES
     games = {name: max(1, min(num_games, number // num_particles)) for name, number in lanes.items()}
     most = schedule.most_blocks(max_slots, max_records)
-    room = {name: lanes // num_particles for name, lanes in BLOCK_LANES.items()}
-    room |= {name: int(share * most * games[name]) for name, share in BLOCK_SHARES.items()}
-    blocks = {name: max(most, min(most * games[name], number)) for name, number in room.items()}
+    blocks = {name: max(most, int(share * most * games[name])) for name, share in BLOCK_SHARES.items()}
     return {name: Chunk(number, blocks.get(name, 0)) for name, number in games.items()}
 
 
@@ -219,28 +236,29 @@ def _work_on(
 def _move_games(
     index: Array,
     at: Array,
-    state: tuple[Trajectories, LogLikelihood, Array],
+    state: tuple[Trajectories, LogLikelihood, LogLikelihood, Array],
     *,
     num_blocks: int,
     of: Transition,
     random: Array,
-    log_weights: Array,
+    ancestors: Array,
+    since: Array,
     moves_due: Array,
     log_types: Array | None,
     options: Options,
-) -> tuple[Trajectories, LogLikelihood, Array]:
+) -> tuple[Trajectories, LogLikelihood, LogLikelihood, Array]:
     """Resample the particles of some games and make the first few rejuvenation moves; or on a later visit the next ones.
 
-    `state` has the tables, the log likelihoods, and the mean share of particles that a move changed.
+    `state` has the tables, the log likelihoods of the records from before the slots `since` were filled and of all records, and
+    the mean share of particles that a move changed.
     """
-    tables, all_log_lik, changed = state
-    now, log_lik = take_rows((tables, all_log_lik), at)
-    games, log_weights, types = take_rows((of, log_weights, log_types), at)
+    *tables, changed = state
+    rows = take_rows(tables, at)
+    games, ancestors, since, types = take_rows((of, ancestors, since, log_types), at)
     random, moves_due, so_far = take_rows((random, moves_due, changed), at)
     history, like, rules = games.new, games.before, of.before.rules
 
-    def resampled(word: Array, log_weights: Array, rows: Any) -> Any:
-        ancestors = resample.systematic(uniform_of(word), log_weights)
+    def resampled(ancestors: Array, rows: Any) -> Any:
         ancestors = jnp.where(index == 0, ancestors, jnp.arange(len(ancestors)))
         return jax.tree.map(lambda rows: rows.at[..., ancestors].get(mode="promise_in_bounds"), rows)
 
@@ -252,25 +270,25 @@ def _move_games(
         # Cards swap among the slots that hold one; the set of these slots stays the same.
         return jax.vmap(partial(PARALLEL.nth_live, history, now.labels))(places)
 
-    now, log_lik = jax.vmap(resampled)(games.words[:, 0], log_weights, (now, log_lik))
-    moved = jax.vmap(to_move)(now, history, games, moves_due)
-    past = schedule.past_of(now, jnp.arange(len(at)), history, rules, at < len(tables.labels), num_blocks)
+    now, early, log_lik = jax.vmap(resampled)(ancestors, rows)
+    slots = jax.vmap(to_move)(now, history, games, moves_due)
+    past = schedule.past_of(now, jnp.arange(len(at)), history, since, rules, at < len(changed), num_blocks)
 
     def move(number: Array, carry: tuple[Trajectories, schedule.Past, LogLikelihood, Array]) -> Any:
         now, past, log_lik, changes = carry
         random_here = random_of_round(random, REJUVENATION, MOVES_AT_A_TIME * index + number)
-        proposal = jax.vmap(partial(proposals.propose, PARALLEL))(random_here, now, history, moved[:, number])
-        proposed = schedule.log_likelihoods(past, now, history, options.opponent, like, proposal.exchange)
+        proposal = jax.vmap(partial(proposals.propose, PARALLEL))(random_here, now, history, slots[:, number])
+        [late] = schedule.log_likelihoods(past, now, history, options.opponent, like, proposal.exchange)
         accept = jax.vmap(partial(proposals.accept, PARALLEL))
-        now, log_lik, accepted = accept(now, history, proposal, log_lik, proposed, types)
+        now, log_lik, accepted = accept(now, history, proposal, log_lik, early.plus(late), types)
         past = schedule.exchanged(past, history, proposal.exchange, accepted)
         return now, past, log_lik, changes + accepted.astype(jnp.uint8)
 
     first = (now, past, log_lik, jnp.zeros(random.shape, jnp.uint8))
     now, _, log_lik, changes = control.fori_loop(0, MOVES_AT_A_TIME, move, first)
-    tables, all_log_lik = jax.tree.map(lambda rows, new: put_rows(rows, at, new), (tables, all_log_lik), (now, log_lik))
+    tables = jax.tree.map(lambda rows, new: put_rows(rows, at, new), tables, [now, early, log_lik])
     share = changes.mean(-1, dtype=jnp.float32) / jnp.maximum(moves_due, 1).astype(jnp.float32)
-    return tables, all_log_lik, put_rows(changed, at, so_far + share)
+    return *tables, put_rows(changed, at, so_far + share)
 
 
 def _restart_games(

@@ -3,11 +3,15 @@
 The history of a game becomes a **schedule** of uniform steps, four per block, and the blocks of all games form one row. A thread
 processes a block, from the hand that the particle held before it (`Past.starts`). So a few kernels suffice for any number of
 choices, and short games do not wait for long ones. `likelihood.log_likelihood` replays the choices one after the other.
+
+An exchange of cards changes no hand from before its slots were filled, so a schedule may leave out the records from before a
+given slot was filled (`since`).
 """
 
 from __future__ import annotations
 
-from functools import partial, reduce
+from collections.abc import Iterable
+from functools import reduce
 from typing import Final, NamedTuple
 
 import jax
@@ -19,7 +23,7 @@ from unojax.belief.opponents import Opponent, is_packed, models_of
 from unojax.belief.particles.likelihood import Exchange, LogLikelihood, log_factors, of_types, start_log_prob, without_choices
 from unojax.belief.particles.public import Deal, PublicHistory, Record, decode
 from unojax.belief.particles.rows import GROUP
-from unojax.belief.particles.trajectory import NO_SLOT, RELEASED, Trajectories, as_words, card_words
+from unojax.belief.particles.trajectory import NO_SLOT, RELEASED, Trajectories, as_words, card_of, card_words
 from unojax.bits import Words, map_words
 from unojax.device.batching import take_rows
 from unojax.observation import Observation
@@ -33,7 +37,7 @@ _UNPACKED_LANES: Final = 2**17
 class Schedule(NamedTuple):
     """Histories of C games in K blocks of B uniform steps: at most two cards acquired, then at most one record.
 
-    Of the slots filled before the first record, the first few (`_num_at_once`) are filled before the first step.
+    It begins with the hand at its first record, and ends with the present hand.
 
     Attributes:
         game: int32[K] the game of each block; blocks of a game are consecutive.
@@ -78,9 +82,9 @@ class Past(NamedTuple):
     dealt: Array
 
 
-def num_blocks(history: PublicHistory, rules: Rules) -> Array:
-    """Count the blocks of a game's schedule: int32[]."""
-    return -(-_steps(history, rules)[1].sum(dtype=jnp.int32) // STEPS_PER_BLOCK)
+def num_blocks(history: PublicHistory, since: Array) -> Array:
+    """Count the blocks of a game's schedule: int32[]; `since` as for `past_of`."""
+    return -(-_steps(history, since)[2].sum(dtype=jnp.int32) // STEPS_PER_BLOCK)
 
 
 def most_blocks(max_slots: int, max_records: int) -> int:
@@ -88,9 +92,9 @@ def most_blocks(max_slots: int, max_records: int) -> int:
     return -(-(max_records + (max_slots + 1) // 2) // STEPS_PER_BLOCK)
 
 
-def schedule_of(histories: PublicHistory, rules: Rules, wanted: Array, length: int) -> Schedule:
+def schedule_of(histories: PublicHistory, since: Array, wanted: Array, length: int) -> Schedule:
     """Write the schedule of the `wanted` ones of C games (bool[C]), which have at most `length` blocks (static) together."""
-    before, steps = jax.vmap(partial(_steps, rules=rules))(histories)
+    before, filled, steps = jax.vmap(_steps)(histories, since)
     ends = jnp.cumsum(steps, axis=1, dtype=jnp.int32)
     number = jnp.where(wanted, -(-ends[:, -1] // STEPS_PER_BLOCK), 0)
     index = jnp.arange(len(number))
@@ -99,7 +103,7 @@ def schedule_of(histories: PublicHistory, rules: Rules, wanted: Array, length: i
     game = jnp.maximum((begin[None] <= block[:, None]).sum(1, dtype=jnp.int32) - 1, 0)
     # Blocks beyond the last one have no steps: they count as later ones of the last game.
     step = STEPS_PER_BLOCK * (block - begin[game])[:, None] + jnp.arange(STEPS_PER_BLOCK)[None]
-    filled, ends = _slots_before(histories.records)[game], jnp.where(wanted[:, None], ends, 0)[game]
+    filled, ends = filled[game], jnp.where(wanted[:, None], ends, 0)[game]
     record = jnp.minimum((ends[:, None] <= step[..., None]).sum(-1, dtype=jnp.int32), ends.shape[1] - 1)
 
     def at_record(rows: Array, record: Array) -> Array:
@@ -109,70 +113,72 @@ def schedule_of(histories: PublicHistory, rules: Rules, wanted: Array, length: i
     first = at_record(before[game], record) + 2 * (step - begins)
     is_step = step < ends[:, -1:]
     end = jnp.where(is_step, jnp.minimum(first + 2, at_record(filled, record)), 0)
-    is_record = is_step & (step == at_record(ends, record) - 1)
-    return Schedule(game, first, end, record, is_record, begin, number)
+    is_record = is_step & (step == at_record(ends, record) - 1) & (record < histories.num_records[game][:, None])
+    return Schedule(game, first, end, jnp.minimum(record, histories.records.shape[1] - 1), is_record, begin, number)
 
 
-def _slots_before(records: Array) -> Array:
-    return decode(records).slots_before
+def _steps(history: PublicHistory, since: Array) -> tuple[Array, Array, Array]:
+    """Return the slots filled before each record's steps and those before the record, and the number of steps: int32[T + 1] each.
+
+    After the last record, all slots are filled.
+    """
+    is_record = jnp.arange(history.max_records + 1) < history.num_records
+    filled = jnp.where(is_record, jnp.pad(decode(history.records).slots_before, (0, 1)), history.num_slots)
+    counts = is_record & (filled > since)
+    follows = jnp.concatenate([jnp.zeros(1, bool), counts[:-1]])
+    before = jnp.where(follows, jnp.roll(filled, 1), filled)
+    return before, filled, jnp.maximum((filled - before + 1) // 2, counts.astype(jnp.int32))
 
 
-def _steps(history: PublicHistory, rules: Rules) -> tuple[Array, Array]:
-    """Return the slots filled before each record's own, and the number of its steps: int32[T] each."""
-    filled = _slots_before(history.records)
-    before = jnp.concatenate([jnp.minimum(filled[:1], _num_at_once(rules)), filled[:-1]])
-    steps = jnp.maximum((filled - before + 1) // 2, 1)
-    return before, jnp.where(jnp.arange(len(filled)) < history.num_records, steps, 0)
-
-
-def _num_at_once(rules: Rules) -> int:
-    return min(rules.hand_size, 8)
-
-
-def past_of(now: Trajectories, at: Array, histories: PublicHistory, rules: Rules, wanted: Array, length: int) -> Past:
+def past_of(
+    now: Trajectories, at: Array, histories: PublicHistory, since: Array, rules: Rules, wanted: Array, length: int
+) -> Past:
     """Compute the hands before all blocks of records.
 
     Args:
         now: Trajectories, with labels uint8[G, S, N] and played cards uint8[G, T, N].
         at: int32[C] indices of the games in them.
         histories: Histories of the C games.
+        since: int32[C] slots. Records from before a game's slot was filled are left out.
         rules: Rules of all games.
         wanted: bool[C] games to compute.
         length: Largest total number of their blocks; static.
     """
-    schedule = schedule_of(histories, rules, wanted, length)
+    schedule = schedule_of(histories, since, wanted, length)
     # An index beyond the end belongs to a game that is not wanted.
     at = jnp.minimum(at, len(now.labels) - 1)
     place = at[schedule.game]
 
-    def first_slots(number: int, end: Array) -> Array:
-        rows = (now.labels.at[at, slot].get(mode="promise_in_bounds") for slot in range(min(number, now.labels.shape[1])))
-        return jnp.stack(reduce(_xor, (_card_where(row & ~RELEASED, (slot < end)[:, None]) for slot, row in enumerate(rows))), 1)
+    def dealt_cards(num_dealt: Array) -> Array:
+        slots = range(min(rules.hand_size, now.labels.shape[1]))
+        rows = (now.labels.at[at, slot].get(mode="promise_in_bounds") for slot in slots)
+        labels = (_where(row & ~RELEASED, (slot < num_dealt)[:, None]) for slot, row in zip(slots, rows, strict=True))
+        return _sum_of_cards(labels).swapaxes(0, 1)
 
     @jax.vmap
     def change(place: Array, block: Schedule) -> Array:
         """Collect the cards that come or go in a block, except those that do both: the sum modulo two."""
         steps = map(block.step, range(STEPS_PER_BLOCK))
-        return jnp.stack(reduce(_xor, (_xor(_came(now, place, step), _went(now, place, step)) for step in steps)))
+        return _sum_of_cards(label for step in steps for label in (*_came(now, place, step), _went(now, place, step)))
 
     # Prevent fusion with later operations, where each block would repeat it all.
     before = _sum_before(lax.optimization_barrier(change(place, schedule.by_block())))
-    # Cards that came and went in earlier games occur twice, so they cancel.
-    at_first = first_slots(_num_at_once(rules), _slots_before(histories.records[:, 0]))
-    of_games = before.at[schedule.begin].get(mode="clip") ^ at_first
+    # The present hand, without all changes of its game. Those of earlier games occur twice, so they cancel.
+    of_games = before.at[schedule.begin + schedule.number].get(mode="clip") ^ now.hand.at[at].get(mode="promise_in_bounds")
     return Past(
         schedule=schedule,
         place=place,
         records=decode(histories.records[schedule.game[:, None], schedule.record]),
-        starts=before ^ of_games.at[schedule.game].get(mode="promise_in_bounds"),
-        dealt=first_slots(rules.hand_size, histories.deal[:, 0]),
+        starts=before[:-1] ^ of_games.at[schedule.game].get(mode="promise_in_bounds"),
+        dealt=dealt_cards(histories.deal[:, 0]),
     )
 
 
 def _sum_before(rows: Array) -> Array:
-    """Sum modulo two, for each row of uint32[K, 4, N], all earlier rows."""
-    number, *shape = rows.shape
-    groups = jnp.pad(rows, ((0, -number % _BLOCKS_PER_GROUP), (0, 0), (0, 0))).reshape(-1, _BLOCKS_PER_GROUP, *shape)
+    """Sum modulo two, for each row of uint32[K, 4, N] and for their end, all earlier rows: uint32[K + 1, 4, N]."""
+    number, shape = len(rows) + 1, rows.shape[1:]
+    groups = jnp.pad(rows, ((0, -len(rows) % _BLOCKS_PER_GROUP or _BLOCKS_PER_GROUP), (0, 0), (0, 0)))
+    groups = groups.reshape(-1, _BLOCKS_PER_GROUP, *shape)
 
     def earlier(rows: Array) -> Array:
         """Sum up along the axis before the last two."""
@@ -191,29 +197,35 @@ def log_likelihoods(
     opponent: Opponent,
     like: Observation,
     exchange: Exchange | None = None,
-) -> LogLikelihood:
+    split: Array | None = None,
+) -> list[LogLikelihood]:
     """Compute the log likelihood of all choices of the opponents: [C, N] or [C, K, N] each.
 
-    See `likelihood.log_likelihood`; all arguments are of C games, except `past` and `now`.
+    See `likelihood.log_likelihood`; all arguments are of C games, except `past` and `now`. With slots `split` (int32[C]) there
+    are two results: of the choices from before a game's slot was filled, and of the later ones; else one.
     """
-    num_models, schedule = len(models_of(opponent)), past.schedule
+    schedule = past.schedule
 
-    def of_block(place: Array, block: Schedule, records: Record, start: Array) -> list[LogLikelihood]:
-        hand, seen_by, made = as_words(start), take_rows(like, block.game), take_rows(exchange, block.game)
-        totals = [without_choices(jnp.zeros(hand[0].shape, jnp.float32), like.rules)] * num_models
+    def of_block(place: Array, block: Schedule, records: Record, start: Array) -> list[list[LogLikelihood]]:
+        hand, seen_by, made, since = as_words(start), *take_rows((like, exchange, split), block.game)
+        nothing = without_choices(jnp.zeros(hand[0].shape, jnp.float32), like.rules)
+        totals = [[nothing] * len(models_of(opponent))] * (1 if since is None else 2)
         for i in range(STEPS_PER_BLOCK):
             step, record = block.step(i), jax.tree.map(lambda rows, i=i: rows[i], records)
-            hand = _xor(hand, _came(now, place, step))
+            hand = reduce(_xor, map(card_words, _came(now, place, step)), hand)
             seen, drawn = hand if made is None else made.apply(hand, record.slots_before), None
             if like.rules.keeps_account:
                 slot = jnp.maximum(record.slots_before - 1, 0)
                 drawn = _row(now.labels, place, slot) & ~RELEASED
                 drawn = drawn if made is None else made.label_at(drawn, slot)
             factors = log_factors(seen, drawn, record, opponent, seen_by)
-            # A step without a record has log likelihood 0 and is possible.
-            factors = jax.tree.map(lambda factor, step=step: jnp.where(step.is_record, factor, factor.dtype.type(0)), factors)
-            totals = [total.plus(factor) for total, factor in zip(totals, factors, strict=True)]
-            hand = _xor(hand, _went(now, place, step))
+            is_late = None if since is None else record.slots_before > since
+            parts = [step.is_record] if is_late is None else [step.is_record & ~is_late, step.is_record & is_late]
+            totals = [
+                [total.plus(_if(counts, factor)) for total, factor in zip(of_models, factors, strict=True)]
+                for of_models, counts in zip(totals, parts, strict=True)
+            ]
+            hand = _xor(hand, card_words(_went(now, place, step)))
         return totals
 
     blocks = past.place, schedule.by_block(), past.records, past.starts
@@ -227,8 +239,15 @@ def log_likelihoods(
     dealt = past.dealt if exchange is None else past.dealt ^ jax.vmap(Exchange.change)(exchange, deals.num_dealt)
     at_start = jax.vmap(lambda hand, deal: start_log_prob(as_words(hand), deal, like.rules))(dealt, deals)
     most = most_blocks(now.labels.shape[1], histories.records.shape[1])
-    of_games = (without_choices(at_start, like.rules).plus(_sum_of_games(total, schedule, most)) for total in totals)
-    return jax.vmap(lambda *of_game: of_types(of_game, opponent))(*of_games)
+    *early, late = [[_sum_of_games(total, schedule, most) for total in of_models] for of_models in totals]
+    # A card that moves may have been dealt.
+    late = [without_choices(at_start, like.rules).plus(total) for total in late]
+    return [jax.vmap(lambda *of_game: of_types(of_game, opponent))(*of_models) for of_models in (*early, late)]
+
+
+def _if(counts: Array, factor: LogLikelihood) -> LogLikelihood:
+    """Return the log likelihood of a step: 0 and possible unless its record counts."""
+    return jax.tree.map(lambda x: jnp.where(counts, x, x.dtype.type(0)), factor)
 
 
 def _sum_of_games(of_blocks: LogLikelihood, schedule: Schedule, most: int) -> LogLikelihood:
@@ -266,20 +285,25 @@ def _row(table: Array, place: Array, index: Array) -> Array:
     return rows.get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
-def _came(now: Trajectories, place: Array, step: Schedule) -> Words:
-    """Return the cards that are acquired in a step."""
+def _came(now: Trajectories, place: Array, step: Schedule) -> tuple[Array, Array]:
+    """Return the labels of the cards that are acquired in a step; `RELEASED` for no card."""
     rows = (_row(now.labels, place, step.first + i) & ~RELEASED for i in range(2))
-    first, second = (_card_where(row, step.first + i < step.end) for i, row in enumerate(rows))
-    return _xor(first, second)
+    first, second = (_where(row, step.first + i < step.end) for i, row in enumerate(rows))
+    return first, second
 
 
-def _went(now: Trajectories, place: Array, step: Schedule) -> Words:
-    """Return the card that is played in a step."""
-    return _card_where(_row(now.played, place, step.record), step.is_record)
+def _went(now: Trajectories, place: Array, step: Schedule) -> Array:
+    """Return the label of the card that is played in a step; `RELEASED` for no card."""
+    return _where(_row(now.played, place, step.record), step.is_record)
 
 
-def _card_where(labels: Array, counts: Array) -> Words:
-    return card_words(jnp.where(counts, labels, RELEASED))
+def _where(labels: Array, counts: Array) -> Array:
+    return jnp.where(counts, labels, RELEASED)
+
+
+def _sum_of_cards(labels: Iterable[Array]) -> Array:
+    """Sum cards modulo two, by their labels [...]: uint32[4, ...]."""
+    return reduce(jnp.bitwise_xor, map(card_of, labels))
 
 
 def _xor(a: Words, b: Words) -> Words:
