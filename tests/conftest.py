@@ -44,17 +44,6 @@ if version("jaxlib").startswith("0.10."):
     FLAGS += " --xla_cpu_use_fusion_emitters=false"
 os.environ.setdefault("XLA_FLAGS", FLAGS)
 
-# XLA allocates and frees small objects all the time. Workers and commands, which start after this, keep freed memory for the next
-# program, a tenth of compiling; `forget_programs` returns it. Other C libraries than glibc ignore it.
-TUNABLES = {
-    "tcache_count": 65535,
-    "tcache_max": 1032,
-    "trim_threshold": 2**30,
-    "top_pad": 2**26,
-    "mmap_threshold": 2**28,
-}
-os.environ.setdefault("GLIBC_TUNABLES", ":".join(f"glibc.malloc.{name}={value}" for name, value in TUNABLES.items()))
-
 # Tracing makes many objects that live on, which are looked at again and again otherwise: a twentieth of the time.
 gc.set_threshold(200_000, 20, 50)
 
@@ -158,19 +147,12 @@ def forget_programs() -> Iterator[None]:
     yield
     if memory_held() < MEMORY_KEPT:
         return
-    return_freed_memory()
-    if memory_held() < MEMORY_KEPT:
-        return
     import jax
 
     jax.clear_caches()
     gc.collect()
-    return_freed_memory()
-
-
-def return_freed_memory() -> None:
-    """Return memory to the system that glibc keeps for a next time."""
     if platform.libc_ver()[0] == "glibc":
+        # Freed, but kept by the allocator for a next time.
         ctypes.CDLL(None).malloc_trim(0)
 
 
