@@ -123,8 +123,26 @@ def play_in_own_loop(key: Array) -> Any:
     return jax.lax.while_loop(lambda s: ~s.is_over, lambda s: one_step(s, key)[0], guess), rewards
 
 
+def believe_in_own_loop(key: Array) -> Any:
+    """Loop with `jax.lax` over updates of a belief, which begins anew after a game."""
+
+    def begin(state: unojax.State, key: Array) -> unojax.Belief:
+        return unojax.belief_init(unojax.observe(state, 0), key, num_particles=4)
+
+    def one_step(carry: tuple[unojax.State, unojax.Belief], key: Array) -> tuple[tuple[unojax.State, unojax.Belief], Array]:
+        state, belief = carry
+        action = unojax.legal_mask(state).argmax()
+        after = unojax.step(state, action, key)
+        belief, info = unojax.belief_update(belief, unojax.observe(state, 0), action, unojax.observe(after, 0), key)
+        return jax.lax.cond(after.is_over, lambda: (state, begin(state, key)), lambda: (after, belief)), info.ess
+
+    state = unojax.init(key)
+    return jax.lax.scan(one_step, (state, begin(state, key)), jax.random.split(key, 3))
+
+
 USERS_PROGRAMS = {
     "own loop": play_in_own_loop,
+    "own loop of beliefs": believe_in_own_loop,
     "official deal": partial(unojax.init, rules=Rules.official()),
     "game": partial(play_game, num_steps=2),
     "belief": play_and_believe,

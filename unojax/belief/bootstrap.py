@@ -28,7 +28,7 @@ from unojax.belief.hands import gain
 from unojax.belief.history import Prior, Step
 from unojax.belief.opponents import Family, Opponent, OpponentModel, uniform_opponent
 from unojax.belief.particles import Info, public
-from unojax.belief.particles.belief import check_start, deal_of, info_of_hand, shows_deal
+from unojax.belief.particles.belief import check_resampling, check_start, deal_of, info_of_hand, shows_deal
 from unojax.belief.particles.likelihood import card_fits, choice_prob, start_log_prob, turn_of
 from unojax.belief.particles.public import Record
 from unojax.belief.particles.trajectory import card_words, random_card
@@ -127,8 +127,7 @@ def bootstrap_update(
     """
     check_one_model(opponent)
     check_transition(belief.rules, before, after, "bootstrap_update")
-    if not 0 <= ess_threshold <= 1:
-        raise ValueError(f"ess_threshold must be in [0, 1], got {ess_threshold}")
+    check_resampling(ess_threshold)
     action = single_action(action, "bootstrap_update").astype(jnp.int32)
     return _update(belief, before, action, after, key, opponent=opponent, ess_threshold=ess_threshold)
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 _Carry = TypeVar("_Carry")
@@ -52,6 +52,24 @@ def cond(condition: ArrayLike, true: Callable[..., _Out], false: Callable[..., _
 def switch(index: ArrayLike, branches: Sequence[Callable[..., _Out]], *operands: Any) -> _Out:
     """Branch as `jax.lax.switch` does."""
     return lax.switch(index, _alike(branches, operands), *operands)
+
+
+def vary_with(tree: _Carry, *sources: Array) -> _Carry:
+    """Return arrays of the same values that may also differ wherever one of `sources`, scalars, may.
+
+    Callers can then begin their own loops of `jax.lax` with them inside `jax.shard_map`.
+    """
+    if not _is_shared():
+        return tree
+
+    def vary(x: Array) -> Array:
+        for source in sources:
+            # A cast alone would not do: JAX lacks one for mapped branches.
+            zero = jnp.zeros_like(source, x.dtype)
+            x = x | zero if x.dtype == bool else x + zero
+        return x
+
+    return jax.tree.map(vary, tree)
 
 
 def _is_shared() -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
+from numbers import Real
 from typing import Final, NamedTuple, cast
 
 import jax
@@ -24,7 +25,7 @@ from unojax.belief.particles.public import Deal, PublicHistory
 from unojax.belief.particles.rows import SERIAL, Rows, capacity_for
 from unojax.belief.particles.trajectory import RELEASED, Trajectories, as_words, random_of_round
 from unojax.decks import is_int
-from unojax.device import struct
+from unojax.device import control, struct
 from unojax.device.random_bits import check_key, key_words, threefry_words
 from unojax.device.struct import by_field
 from unojax.device.tracing import traced_once
@@ -232,10 +233,10 @@ def belief_init(
     rules = observation.rules
     check_start(num_particles, prior)
     max_plays = MAX_PLAYS * (2 - rules.has_plain_steps) if max_plays is None else max_plays
-    if max_slots < rules.num_cards or max_plays < 1:
+    if not (is_int(max_slots) and is_int(max_plays) and max_slots >= rules.num_cards and max_plays >= 1):
         raise ValueError(
-            f"max_slots must be at least the {rules.num_cards} cards of the game and max_plays at least 1, "
-            f"got {max_slots} and {max_plays}"
+            f"max_slots must be at least the {rules.num_cards} cards of the game and max_plays at least 1, both integers; "
+            f"got {max_slots!r} and {max_plays!r}"
         )
     log_prior = type_prior(opponent, log_types)
     log_types = None if log_prior is None else jax.nn.log_softmax(jnp.asarray(log_prior, jnp.float32))
@@ -249,7 +250,8 @@ def belief_init(
     )
     log_weights = resample.normalize(log_lik)[0]
     log_lik = by_type([log_lik] * len(models_of(opponent)), opponent)
-    return Belief.of(log_weights, log_lik, trajectories, history, reading.fingerprint(observation), rules, log_types)
+    belief = Belief.of(log_weights, log_lik, trajectories, history, reading.fingerprint(observation), rules, log_types)
+    return control.vary_with(belief, observation.opponent_count, key_words(key)[0])
 
 
 @partial(traced_once, static=("num_particles", "max_slots", "max_records", "prior"))
@@ -303,10 +305,18 @@ def shows_deal(rules: Rules, prior: Prior) -> bool:
 
 
 def check_start(num_particles: int, prior: Prior) -> None:
-    """Raise a ValueError if `num_particles` is not positive, or there is no such prior."""
-    if not (is_int(num_particles) and num_particles >= 1):
-        raise ValueError(f"num_particles must be an integer of at least 1, got {num_particles!r}")
+    """Raise a ValueError if `num_particles` is no number of particles, or there is no such prior."""
+    if not (is_int(num_particles) and 1 <= num_particles < 2**31):
+        raise ValueError(f"num_particles must be an integer of at least 1 and below 2**31, got {num_particles!r}")
     check_prior(prior)
+
+
+def check_resampling(ess_threshold: float, num_moves: int = 0) -> None:
+    """Raise a ValueError if a threshold is no share, or a number of moves no count."""
+    if not (isinstance(ess_threshold, Real) and 0 <= ess_threshold <= 1):
+        raise ValueError(f"ess_threshold must be a number in [0, 1], got {ess_threshold!r}")
+    if not (is_int(num_moves) and num_moves >= 0):
+        raise ValueError(f"num_moves must be an integer of at least 0, got {num_moves!r}")
 
 
 def draw_start(

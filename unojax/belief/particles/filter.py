@@ -17,7 +17,7 @@ from jax.experimental import checkify
 from unojax.belief import history
 from unojax.belief.opponents import Opponent, check_types, uniform_opponent
 from unojax.belief.particles import parallel, serial
-from unojax.belief.particles.belief import Belief, Info
+from unojax.belief.particles.belief import Belief, Info, check_resampling
 from unojax.belief.particles.weighing import Options
 from unojax.device import control
 from unojax.device.batching import together
@@ -77,8 +77,7 @@ def belief_update(
         shape = belief.log_weights.shape
         raise ValueError(f"belief_update takes a single belief, got log_weights of shape {shape}; map over a batch with jax.vmap")
     check_types(belief.num_types, opponent, "belief_init")
-    if not 0 <= ess_threshold <= 1 or num_moves < 0:
-        raise ValueError(f"ess_threshold must be in [0, 1] and num_moves at least 0, got {ess_threshold} and {num_moves}")
+    check_resampling(ess_threshold, num_moves)
     check_transition(belief.rules, before, after, "belief_update")
     action = single_action(action, "belief_update").astype(jnp.int32)
     # Words instead of a key, which a loop over games could not index.
