@@ -113,10 +113,13 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     file = item.getparent(pytest.Module)
     if file is None:
         return
-    built = file.stash.setdefault(_BUILT, 0)
+    built = file.stash.get(_BUILT, 0)
     if not is_slow(item):
-        built = file.stash[_BUILT] = built + programs_built() - item.stash[_BUILT_BEFORE]
+        built += programs_built() - item.stash[_BUILT_BEFORE]
+    file.stash[_BUILT] = built
     if nextitem is None or nextitem.getparent(pytest.Module) is not file:
+        # A worker may come back to the file, after its programs were freed.
+        file.stash[_BUILT] = 0
         limit = getattr(file.obj, "PROGRAMS", PROGRAMS_OF_A_FILE)
         assert built <= limit, f"{file.nodeid} built {built} programs, its limit is PROGRAMS = {limit}"
 
