@@ -39,12 +39,11 @@ LANES = 4 * NUM_PARTICLES
 CAPACITY = {"max_slots": 28, "max_plays": 8}
 PACKED = Family((uniform_opponent, PolicyOpponent(POLICIES["scarcest-color"], tremble=0.1)))
 CASES: list[tuple[str, Opponent]] = [
-    *((name, uniform_opponent) for name in ("official", "forfeiting", "house", "rlcard", "all at will")),
-    ("no wild+4 beside the colour", uniform_opponent),
+    *((name, uniform_opponent) for name in RULES),
     ("forfeiting", PACKED),
     ("official", PACKED),
 ]
-LONG = CASES[3:]
+QUICK = [(name, uniform_opponent) for name in ("official", "forfeiting", "house")]
 
 
 def chosen_games(name: str) -> np.ndarray:
@@ -104,7 +103,7 @@ def hopeless(beliefs: Belief, number: int) -> Belief:
     ("name", "opponent"),
     [
         pytest.param(*case, id=f"{case[0]}, {'types' if case[1] is PACKED else 'uniform'}", marks=mark)
-        for case, mark in ((case, [pytest.mark.long] if case in LONG else []) for case in CASES)
+        for case, mark in ((case, [] if case in QUICK else [pytest.mark.long]) for case in CASES)
     ],
 )
 def test_a_batch_together_equals_its_games_one_by_one(name: str, opponent: Opponent, small_chunks: None) -> None:
