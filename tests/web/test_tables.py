@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.belief.games import VARIANTS
 from tests.helpers import refusals
 from tests.web.serving import TABLES, Tab
 from unojax.games.at_table import Table as AtTable
@@ -59,6 +60,24 @@ def test_a_deal_by_clicks(tab: Table):
     assert [held["card"] for held in tab.state["hand"]] == ["R1", "RS", "W"]
     assert tab.state["toMove"] == "opponent" and tab.state["says"].startswith("They are to move. They can play on this with ")
     assert {"R2", "Y0", "W"} <= tab.open_cards() and not {"Y1", "R1"} & tab.open_cards()
+
+
+def test_the_cards_that_a_start_card_adds_are_part_of_the_deal(tmp_path: Path):
+    """Under RLCard's rules whoever begins on a +2 draws two cards first and keeps the turn."""
+    tab = Table(tmp_path, replace(TABLES, rules=VARIANTS["rlcard"]))
+    tab.send(kind="hello")
+    tab.pick("R1", "RS", "W", "Y+2")
+    assert tab.others == ["you begin", "they begin"]
+    tab.click("begins", line="you")
+    assert tab.state["says"] == "Which cards did you draw because of it? 0 of 2." and "Y+2" not in tab.open_cards()
+    tab.pick("B3")
+    tab.click("back")
+    tab.click("back")
+    assert tab.state["says"] == "Who moves first, after what that card did?"
+    tab.click("begins", line="you")
+    tab.pick("B3", "Y1")
+    assert [held["card"] for held in tab.state["hand"]] == ["R1", "RS", "Y1", "B3", "W"]
+    assert tab.state["toMove"] == "you" and tab.state["opponent"]["count"] == 3
 
 
 def test_a_game_by_clicks(dealt: Table):

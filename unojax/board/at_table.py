@@ -10,7 +10,7 @@ import numpy as np
 from unojax import cards
 from unojax.board import page
 from unojax.board.face import Face
-from unojax.games.at_table import Table
+from unojax.games.at_table import Table, first_hands
 from unojax.games.events import cards_due
 from unojax.games.gamefile import GameFile
 from unojax.games.seen import ImpossibleActionError, SeenGame
@@ -40,6 +40,8 @@ class TableBoard(Face):
     def _begin(self, table: Table | None) -> None:
         """Continue a table, or ask for a deal."""
         self.table, self._picked, self._top = table, list[str](), ""
+        # Number of cards that the person holds at first: those dealt, and any that the start card added.
+        self._first_hand = self._rules.hand_size
         self._asks: Question = "hand" if table is None else "event"
         # Number of the event that the next event replaces.
         self._fixes: int | None = None
@@ -86,7 +88,7 @@ class TableBoard(Face):
                 raise ValueError(f"there is no event {number}")
             self._fixes, self._asks, self._picked = (None if self._fixes == number else number), "event", []
         elif kind == "begins":
-            self._deal(opponent_begins=click.get("line") == THEY)
+            self._begin_turn(opponent_begins=click.get("line") == THEY)
         elif kind == "play":
             color = _COLOR_LETTERS.get(str(click.get("color")), "")
             self._pick(str(click.get("card")), f":{color}" if color else "")
@@ -103,13 +105,25 @@ class TableBoard(Face):
             self._top, self._asks = card + color, "begins"
             return None
         self._picked.append(card)
-        if self._asks == "hand" and len(self._picked) == self._rules.hand_size:
-            self._asks = "top"
+        if self._asks == "hand" and len(self._picked) == self._first_hand:
+            if self._top:
+                self._deal(opponent_begins=False)
+            else:
+                self._asks = "top"
         elif self._asks == "draw" and len(self._picked) == cards_due(self._view):
             self._enter(f"draw({','.join(self._picked)})")
         elif self._asks == "shown" and len(self._picked) == int(self._view.opponent_count):
             self._enter(f"challenge({','.join(self._picked)})")
         return None
+
+    def _begin_turn(self, *, opponent_begins: bool) -> None:
+        """Deal; first ask for the cards that the person drew because of the start card."""
+        top_rank = int(cards.RANK_OF_TYPE[cards.TYPE_NAMES.index(self._top.partition(":")[0])])
+        self._first_hand, _ = first_hands(top_rank, opponent_begins, self._rules)
+        if len(self._picked) < self._first_hand:
+            self._asks = "hand"
+        else:
+            self._deal(opponent_begins=opponent_begins)
 
     def _deal(self, *, opponent_begins: bool) -> None:
         words: dict[str, Any] = {"opponent_begins": opponent_begins, "rules": self._rules}
@@ -143,7 +157,9 @@ class TableBoard(Face):
 
     def _back(self) -> None:
         """Take back the last picked card, or the last event."""
-        if self._picked and self._asks in ("hand", "draw", "shown"):
+        if self._asks == "hand" and self._top and len(self._picked) == self._rules.hand_size:
+            self._asks = "begins"
+        elif self._picked and self._asks in ("hand", "draw", "shown"):
             self._picked.pop()
         elif self._asks in ("draw", "shown") or self._fixes is not None:
             self._asks, self._fixes = "event", None
@@ -151,7 +167,7 @@ class TableBoard(Face):
             self._asks = "hand"
             self._picked.pop()
         elif self._asks == "begins":
-            self._asks = "top"
+            self._asks, self._top, self._first_hand = "top", "", self._rules.hand_size
         elif self.table is not None:
             self.table.undo()
             self._forget_wins(self.turn + 1)
@@ -189,15 +205,18 @@ class TableBoard(Face):
 
     def _deal_state(self) -> dict[str, Any]:
         size, top = self._rules.hand_size, self._top.partition(":")[0]
+        drawn, number = len(self._picked) - size, self._first_hand - size
         says = {
-            "hand": f"Which cards were you dealt? {len(self._picked)} of {size}.",
+            "hand": f"Which cards did you draw because of it? {drawn} of {number}."
+            if top
+            else f"Which cards were you dealt? {len(self._picked)} of {size}.",
             "top": "Which card was turned up?",
             "begins": "Who moves first, after what that card did?",
         }[self._asks]
         others = (
             [{"kind": "begins", "line": who, "words": f"{who} begin"} for who in (YOU, THEY)] if self._asks == "begins" else []
         )
-        left = np.asarray(self._rules.deck) - np.asarray([Counter(self._picked)[name] for name in cards.TYPE_NAMES])
+        left = np.asarray(self._rules.deck) - np.asarray([Counter([*self._picked, top])[name] for name in cards.TYPE_NAMES])
         picker = (
             None if others else [_choice(t, is_open=left[t] > 0, asks_color=self._asks == "top") for t in range(cards.NUM_TYPES)]
         )

@@ -246,11 +246,16 @@ def _dealt(hand: str, top: str, opponent_begins: bool, pile: str, penalty: int |
     if pile.strip() or str(penalty).strip() not in ("", "0"):
         raise ValueError(f"pile and penalty belong to the midst of a game: {midst}")
     start = make_observation(hand, top, rules.hand_size, opponent_begins=opponent_begins, rules=rules)
-    drawn = int(cards.DRAW_OF_RANK[int(start.top_rank)])
-    extra = drawn if rules.start_effects == "keep_turn" else 0
-    mine, theirs = rules.hand_size + extra * (not opponent_begins), rules.hand_size + extra * opponent_begins
+    mine, theirs = first_hands(int(start.top_rank), opponent_begins, rules)
     if (number := int(np.sum(start.hand))) != mine:
         raise ValueError(f"hand must be the {mine} cards that you hold at first, got {number}; {midst}")
     seen = make_observation(hand, top, theirs, opponent_begins=opponent_begins, rules=rules)
     # Set here, because `make_observation` asks for the colour before a Wild+4 that may be challenged. A start card can't be.
-    return replace(seen, penalty=np.int8(drawn if rules.start_effects == "forfeit" else 0))
+    due = cards.DRAW_OF_RANK[int(start.top_rank)] if rules.start_effects == "forfeit" else 0
+    return replace(seen, penalty=np.int8(due))
+
+
+def first_hands(top_rank: int, opponent_begins: bool, rules: Rules) -> tuple[int, int]:
+    """Return the numbers of cards of observer and opponent after the deal and the start card's effect."""
+    drawn = int(cards.DRAW_OF_RANK[top_rank]) if rules.start_effects == "keep_turn" else 0
+    return rules.hand_size + drawn * (not opponent_begins), rules.hand_size + drawn * opponent_begins
