@@ -89,10 +89,11 @@ def invariants(belief: Belief, seen: Observation, opponent: Opponent) -> dict[st
     softened = replayed.softened
     same_likelihood = (softened == belief.log_likelihood) | (jnp.abs(softened - belief.log_likelihood) <= 1e-4)
     are_impossible = jnp.isneginf(replayed.strict)
-    reported = None if belief.target is None else belief.target.log_likelihood
-    if reported is None:
+    if belief.target is not None and belief.num_types:
+        reported = belief.strict_likelihood
+    else:
         # A particle that one type excludes has a weight by the others.
-        reported, are_impossible = belief.log_weights, are_impossible.reshape(-1, len(belief.log_weights)).all(0)
+        reported, are_impossible = belief.log_weights, are_impossible.reshape(-1, belief.num_particles).all(0)
     hands = bits.unpack(belief.packed)
     return {
         "no card in two places": (count(outside) == count(now.hand) + count(now.deck) + count(now.own)).all(),

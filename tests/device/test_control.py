@@ -124,7 +124,7 @@ def play_in_own_loop(key: Array) -> Any:
 
 
 def believe_in_own_loop(key: Array) -> Any:
-    """Loop with `jax.lax` over updates of a belief, which begins anew after a game."""
+    """Loop with `jax.lax` over updates of a belief; a new belief begins after each game."""
 
     def begin(state: unojax.State, key: Array) -> unojax.Belief:
         return unojax.belief_init(unojax.observe(state, 0), key, num_particles=4)

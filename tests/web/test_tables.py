@@ -63,7 +63,7 @@ def test_a_deal_by_clicks(tab: Table):
 
 
 def test_the_cards_that_a_start_card_adds_are_part_of_the_deal(tmp_path: Path):
-    """Under RLCard's rules whoever begins on a +2 draws two cards first and keeps the turn."""
+    """Under RLCard's rules the player who begins on a +2 draws two cards and keeps the turn."""
     tab = Table(tmp_path, replace(TABLES, rules=VARIANTS["rlcard"]))
     tab.send(kind="hello")
     tab.pick("R1", "RS", "W", "Y+2")

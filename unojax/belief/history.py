@@ -208,7 +208,7 @@ def is_one_step(before: Observation, after: Observation) -> Array:
     is_held = (has_drawn & (before.rules.play_drawn == "may")) | (~step.theirs & (step.action == cards.CHALLENGE))
 
     def is_explained(special: Array) -> Array:
-        """Return whether the step is possible with this card, int8[54], where it matters."""
+        """Return whether the step is possible if the hidden card that matters is `special`, int8[54] with a single 1."""
         in_hand, to_draw = jnp.where(is_held, special, 0), jnp.where(is_held, 0, special)
         others = jnp.where(step.opponent_drew > 0, jnp.minimum(could_keep, step.unseen - to_draw), could_keep)
         kept = _with(in_hand, others, number)

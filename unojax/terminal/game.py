@@ -175,7 +175,8 @@ def _plays(told: Thought, view: Observation, num_columns: int) -> list[Text]:
     is_return, advised, estimate = view.rules.step_penalty != 0, int(told.advised), told.estimate
     value, error = np.asarray(estimate.value), np.asarray(estimate.value_error)
     plays = sorted(np.flatnonzero(told.tried).tolist(), key=lambda action: (action != advised, -value[action]))
-    names = {action: drawing.action_name(format_action(action), has_drawn=bool(view.has_drawn)) for action in plays}
+    texts = {action: format_action(action) for action in plays}
+    names = {action: drawing.action_name(text, has_drawn=bool(view.has_drawn)) for action, text in texts.items()}
     width = max(6, 1 + max(map(len, names.values())))
     number = int(told.estimate.num_samples[plays[0]])
     rows = [
@@ -194,8 +195,7 @@ def _plays(told: Thought, view: Observation, num_columns: int) -> list[Text]:
                 win = min(max((1 + float(value[action])) / 2, 0.0), 1.0)
                 figures = f" {float(value[action]):+.3f} ({float(error[action]):.3f})"
             line.append("*" if action == advised else " ", style="bold")
-            style = drawing.action_style(format_action(action))
-            line.append(names[action].ljust(width) + drawing.bar(win, 22 - width), style=style)
+            line.append(names[action].ljust(width) + drawing.bar(win, 22 - width), style=drawing.action_style(texts[action]))
             line.append(figures.ljust(15))
         line.rstrip()
         rows.append(line)
